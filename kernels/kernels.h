@@ -116,6 +116,18 @@ struct kern_delta {
     size_t n, dk, dv; /* tokens, >= 1; dv is a multiple of 16 */
 };
 
+/* Mamba-2's scan of some consecutive tokens of one head: @dim values with a state of @rows x @dim. */
+struct kern_ssm {
+    const float *x;     /* of the first token, [dim]; token t's are t * ld floats behind them */
+    const float *b, *c; /* the same, [rows] */
+    const float *dt;    /* the same, one */
+    float *y;           /* out: of the first token, [dim]; token t's are t * ld_y floats behind them */
+    float *state;       /* [dim/16][rows][16]: before the first token; out: after the last one */
+    float a, d;
+    size_t ld, ld_y;
+    size_t n, rows, dim; /* tokens, >= 1; dim is a multiple of 16 */
+};
+
 struct kernels {
     const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
@@ -225,10 +237,13 @@ struct kernels {
     /* x[i] = x[i] / (1 + exp(-gate[i])). */
     void (*sigmoid_mul)(float *x, const float *gate, size_t n);
 
-    /* For each token, ascending, and each column j: u0 and u1 start at +0, u0 = fma(k_i, S_ij, u0) over even i
+    /* delta: for each token, ascending, and each column j: u0 and u1 start at +0, u0 = fma(k_i, S_ij, u0) over even i
      * ascending, u1 over odd i; d = (v_j - (u0 + u1) * decay) * beta; S_ij = fma(k_i, d, S_ij * decay); o_j = fma(q_i,
-     * S_ij, o_j), i ascending, from +0. */
-    void (*delta)(const struct kern_delta *a);
+     * S_ij, o_j), i ascending, from +0.
+     * ssm: for each token, ascending: decay = exp(dt * a); for each value p: u = x_p * dt, S_ip = fma(b_i, u, S_ip *
+     * decay); y0 and y1 start at +0, y0 = fma(c_i, S_ip, y0) over even i ascending, y1 over odd i; y_p = fma(x_p, d, y0
+     * + y1). */
+    void (*delta)(const struct kern_delta *a), (*ssm)(const struct kern_ssm *a);
 };
 
 /* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".

@@ -39,8 +39,14 @@ static struct work work_of(const struct tool *l)
     struct work w = {.hparams = y, .experts = expert_bytes(l), .output_ops = 2.0 * dim * y->vocab};
     w.dense = (double)l->backend->weight_bytes - w.experts;
     double mixed = (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn;
-    for (uint32_t l = 0; l < y->n_layers; l++)
-        w.ops += 2.0 * dim * (2 * q + 2 * kv + 3 * (hparams_mixes(y, l) ? mixed : y->ffn));
+    for (uint32_t i = 0; i < y->n_layers; i++) {
+        double width = 0; /* products' outputs or inputs, each of dim values */
+        if (y->parts[i] & LAYER_ATTENTION) width += 2 * q + 2 * kv;
+        for (uint32_t k = 0; y->parts[i] & LAYER_RECURRENT && k < RECURRENT_INPUTS; k++) width += y->recurrent.in[k];
+        if (y->parts[i] & LAYER_RECURRENT) width += y->recurrent.out;
+        if (y->parts[i] & LAYER_FFN) width += 3 * (hparams_mixes(y, i) ? mixed : y->ffn);
+        w.ops += 2.0 * dim * width;
+    }
     const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? "token_embd.weight" : "output.weight");
     enum kern_type type;
     if (t && !tensor_type(t->type, &type))

@@ -69,16 +69,21 @@ struct arch_experts {
 enum recurrent_kind {
     RECURRENT_NONE,
     RECURRENT_CONV, /* LFM2: a short convolution between two gates */
+    RECURRENT_MAMBA2,
 };
 
 /* Which layers are recurrent. */
 enum recurrent_where {
     RECURRENT_WITHOUT_HEADS, /* those that have 0 in the key attention.head_count_kv; the others have attention */
+    RECURRENT_BESIDE,        /* all, and all have attention of the same input beside it */
+    RECURRENT_OR_FFN,        /* those that have 0 there and in feed_forward_length: each layer has one part */
+    RECURRENT_ALONE,         /* all; there is neither attention nor a feed-forward */
 };
 
 struct arch_recurrent {
     enum recurrent_kind kind;
     enum recurrent_where where;
+    enum arch_need norm; /* MAMBA2: of the groups of its output */
 };
 
 /* Sliding windows: of @period layers all but the last see only the last positions. */

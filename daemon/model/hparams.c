@@ -24,11 +24,23 @@ static int architecture(struct hparams *s, const struct gguf *g)
     return s->desc ? 0 : refuse_architecture(s, g);
 }
 
+static bool where(const struct hparams *s, enum recurrent_where where)
+{
+    return s->desc->recurrent.kind && s->desc->recurrent.where == where;
+}
+
+/* No layer has attention or a feed-forward: the file has 0 for their sizes. */
+static bool alone(const struct hparams *s)
+{
+    return where(s, RECURRENT_ALONE);
+}
+
 static int sizes(struct hparams *s, const struct keys *k)
 {
     int r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, HPARAMS_LAYERS_MAX);
     if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
-    if (!r) r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
+    if (!r && !alone(s) && !where(s, RECURRENT_OR_FFN)) /* else hparams_layers */
+        r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
     if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
     return r;
 }
@@ -36,6 +48,11 @@ static int sizes(struct hparams *s, const struct keys *k)
 static int heads(struct hparams *s, const struct keys *k)
 {
     const char *path = gguf_path(k->g);
+    if (alone(s)) {
+        s->heads = s->kv_heads = 1;
+        s->head_dim = 2;
+        return hparams_layers(s, k);
+    }
     int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
     s->kv_heads = s->heads;
     if (!r) r = hparams_layers(s, k);
@@ -83,7 +100,7 @@ static int rotation(struct hparams *s, const struct keys *k)
 {
     char full[96];
     s->rope_dim = s->head_dim;
-    s->rotates = true;
+    s->rotates = !alone(s);
     int r = keys_u32(k, &s->rope_dim, "rope.dimension_count", OPTIONAL, 1, s->head_dim);
     if (!r && s->rope_dim % 2)
         r = error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", gguf_path(k->g),

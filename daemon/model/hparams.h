@@ -40,6 +40,8 @@ struct hparams_recurrent {
     uint32_t in[RECURRENT_INPUTS]; /* values of each product of the input; 0: no such product */
     uint32_t out;                  /* values that the output's product has */
     uint32_t floats;               /* of the state of one layer */
+    uint32_t heads, head_dim;      /* of the kinds with heads, and values of each */
+    uint32_t groups, state;        /* MAMBA2: groups of heads with the same b and c; rows of the state of a head */
 };
 
 /* A mixture of experts. */

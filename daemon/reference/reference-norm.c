@@ -36,6 +36,7 @@ int reference_norm(struct pass *p, float *out, const float *in, size_t rows, siz
     int e = reference_vector(p, &w, name, 0);
     snprintf(name, sizeof(name), "%s.bias", which);
     if (!e) e = reference_vector(p, &bias, name, 0);
+    if (!e && !w) e = reference_vector(p, &w, which, 0); /* Falcon-H1's ffn_norm has no suffix */
     if (w)
         norm_rows(&p->r->s, out, in, rows, dim, (struct norm){w, bias, 1});
     else if (out != in)

@@ -21,14 +21,15 @@ struct pass {
     uint32_t sinks, window; /* window 0: none */
     const uint32_t *ends;   /* [n] behind the last position that each sees; NULL: its own */
     float *x, *h;           /* [n][dim] residual stream, normed */
-    float *beside;          /* [n][dim] attention's output where it is parallel to the feed-forward */
-    float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
-    float *att;             /* [n][heads][head_dim] */
-    float *score;           /* [n][n] */
-    float *gate, *up;       /* [n][ffn] */
-    float *sink_scores;     /* [heads] of the layer, or NULL */
-    float *sink_k;          /* [sinks][kv_heads][head_dim] keys before they are rotated */
-    double *freqs[2];       /* [rope_dim/2] radians per position; of sliding layers */
+    float
+        *beside; /* [n][dim] attention's output where it is parallel to the feed-forward; x before a recurrent layer */
+    float *q, *k, *v;   /* [n][heads or kv_heads][head_dim] */
+    float *att;         /* [n][heads][head_dim] */
+    float *score;       /* [n][n] */
+    float *gate, *up;   /* [n][ffn] */
+    float *sink_scores; /* [heads] of the layer, or NULL */
+    float *sink_k;      /* [sinks][kv_heads][head_dim] keys before they are rotated */
+    double *freqs[2];   /* [rope_dim/2] radians per position; of sliding layers */
 };
 
 /* q, k, v, not yet rotated -> att. 0, or -errno and the error message. */

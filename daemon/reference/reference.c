@@ -171,10 +171,11 @@ static int attention_block(struct pass *p)
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
 }
 
-static int recurrent_block(struct pass *p)
+/* @in [n][dim]: the residual stream that the layer began with. */
+static int recurrent_block(struct pass *p, const float *in)
 {
     const struct hparams *s = &p->r->s;
-    int e = reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm");
+    int e = reference_norm(p, p->h, in, p->n, s->dim, "attn_norm");
     if (!e) e = reference_recurrent(p);
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
 }
@@ -264,8 +265,9 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     if (!e) e = embed(p, table, ids, embd);
     for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
         const uint8_t parts = s->parts[p->layer];
+        if (parts & LAYER_RECURRENT) memcpy(p->beside, p->x, (size_t)p->n * s->dim * sizeof(*p->x));
         if (parts & LAYER_ATTENTION) e = attention_block(p);
-        if (!e && parts & LAYER_RECURRENT) e = recurrent_block(p);
+        if (!e && parts & LAYER_RECURRENT) e = recurrent_block(p, p->beside);
         if (!e && parts & LAYER_FFN) e = second_block(p);
     }
     return e ? e : output_block(p, table, logits);

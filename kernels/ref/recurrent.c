@@ -59,3 +59,19 @@ void REF(delta)(const struct kern_delta *a)
                                                  a->dk, v[j], a->decay[t * a->ld_gate], a->beta[t * a->ld_gate]);
     }
 }
+
+void REF(ssm)(const struct kern_ssm *a)
+{
+    for (size_t t = 0; t < a->n; t++) {
+        const float *x = a->x + t * a->ld, *b = a->b + t * a->ld, *c = a->c + t * a->ld, dt = a->dt[t * a->ld];
+        const float decay = ref_exp(dt * a->a);
+        for (size_t p = 0; p < a->dim; p++) {
+            float *s = a->state + p / KERN_ROWS * KERN_ROWS * a->rows + p % KERN_ROWS, u = x[p] * dt, y[2] = {0};
+            for (size_t i = 0; i < a->rows; i++) {
+                s[i * KERN_ROWS] = fmaf(b[i], u, s[i * KERN_ROWS] * decay);
+                y[i % 2] = fmaf(c[i], s[i * KERN_ROWS], y[i % 2]);
+            }
+            a->y[t * a->ld_y + p] = fmaf(x[p], a->d, y[0] + y[1]);
+        }
+    }
+}

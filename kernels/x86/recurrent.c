@@ -175,3 +175,51 @@ void X86(delta)(const struct kern_delta *a)
     for (; j < panels; j++)
         delta_strip(a, &(struct strip){a->state + j * apart, apart, a->v + j * 16, a->o + j * 16}, 1);
 }
+
+/* --- Mamba-2 --- */
+
+/* Row @i of the strip: update it, and add it to @y. */
+V void ssm_row(v16 y[STRIP], const v16 u[STRIP], const struct strip *p, unsigned w, v16 decay, float b, float c,
+               size_t i)
+{
+    UNROLL
+    for (unsigned j = 0; j < w; j++) {
+        float *at = p->state + j * p->apart + i * 16;
+        v16 s = v16_fma(v16_set1(b), u[j], v16_mul(v16_load(at), decay));
+        v16_store(at, s);
+        y[j] = v16_fma(v16_set1(c), s, y[j]);
+    }
+}
+
+/* All tokens of @w panels. */
+V void ssm_strip(const struct kern_ssm *a, const struct strip *p, unsigned w)
+{
+    for (size_t t = 0; t < a->n; t++) {
+        const float *b = a->b + t * a->ld, *c = a->c + t * a->ld;
+        const v16 dt = v16_set1(a->dt[t * a->ld]), decay = v16_exp(v16_mul(dt, v16_set1(a->a)));
+        v16 y[2][STRIP], u[STRIP];
+        UNROLL
+        for (unsigned j = 0; j < w; j++) {
+            u[j] = v16_mul(v16_load(p->v + t * a->ld + j * 16), dt);
+            y[0][j] = y[1][j] = v16_set1(0);
+        }
+        for (size_t i = 0; i + 2 <= a->rows; i += 2) {
+            ssm_row(y[0], u, p, w, decay, b[i], c[i], i);
+            ssm_row(y[1], u, p, w, decay, b[i + 1], c[i + 1], i + 1);
+        }
+        if (a->rows % 2) ssm_row(y[0], u, p, w, decay, b[a->rows - 1], c[a->rows - 1], a->rows - 1);
+        UNROLL
+        for (unsigned j = 0; j < w; j++)
+            v16_store(p->o + t * a->ld_y + j * 16,
+                      v16_fma(v16_load(p->v + t * a->ld + j * 16), v16_set1(a->d), v16_add(y[0][j], y[1][j])));
+    }
+}
+
+void X86(ssm)(const struct kern_ssm *a)
+{
+    const size_t apart = a->rows * 16, panels = a->dim / 16;
+    size_t j = 0;
+    for (; j + STRIP <= panels; j += STRIP)
+        ssm_strip(a, &(struct strip){a->state + j * apart, apart, a->x + j * 16, a->y + j * 16}, STRIP);
+    for (; j < panels; j++) ssm_strip(a, &(struct strip){a->state + j * apart, apart, a->x + j * 16, a->y + j * 16}, 1);
+}

@@ -6,14 +6,15 @@ VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen
             "arcee", "cohere2", "command-r", "command-r-plus", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
             "stablelm", "stablelm-parallel", "starcoder2",
             "apertus", "bitnet", "chatglm", "falcon", "gptneox", "gptneox-serial", "phi2", "qwen3vl",
-            "lfm2"]
-RECURRENT = ["lfm2"]  # with layers that have a state; hobd does not serve these yet
+            "lfm2", "lfm2moe", "mamba2", "granitehybrid", "granitehybrid-experts", "falcon-h1",
+            "nemotron_h"]
+RECURRENT = VARIANTS[VARIANTS.index("lfm2"):]  # with layers that have a state; hobd does not serve these yet
 SERVED = [v for v in VARIANTS if v not in RECURRENT]
 WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss", "cohere2", "exaone4-window"]  # whose layers have windows, of 70 tokens
 
 # general.architecture, where it is not the variant's name.
 ARCH = {"olmo3": "olmo2", "mixtral": "llama"}
-HYPHENS = ["command-r", "gpt-oss", "hunyuan-dense"]  # are in these; in other variants they end it
+HYPHENS = ["command-r", "falcon-h1", "gpt-oss", "hunyuan-dense"]  # are in these; in other variants they end it
 
 # About 20 and 300 tokens: inside the windows, and far beyond them.
 PROMPTS = ["Once upon a time", "the little cat and the red hat sat on a mat; " * 9 + "then"]

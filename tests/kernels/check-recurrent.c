@@ -181,3 +181,60 @@ void check_delta(void **state)
     one_delta(c, 9, 128, 128, TAME, false);
     one_delta(c, 1, 128, 112, TAME, false);
 }
+
+static void plain_ssm(const struct kern_ssm *a, double *s, double *y)
+{
+    for (size_t t = 0; t < a->n; t++)
+        for (size_t p = 0; p < a->dim; p++) {
+            const double x = (double)a->x[t * a->ld + p], dt = (double)a->dt[t * a->ld];
+            double sum = x * (double)a->d;
+            for (size_t i = 0; i < a->rows; i++) {
+                double *at = &s[i * a->dim + p];
+                *at = *at * exp(dt * (double)a->a) + (double)a->b[t * a->ld + i] * x * dt;
+                sum += *at * (double)a->c[t * a->ld + i];
+            }
+            y[t * a->dim + p] = sum;
+        }
+}
+
+/* @parts: the tokens are cut into calls. */
+static void one_ssm(struct check *c, size_t n, size_t rows, size_t dim, enum taste taste, bool parts)
+{
+    const size_t width = dim + 2 * rows + 1, ld = width + rng_below(9), ld_y = dim + rng_below(9);
+    const size_t outs = (n - 1) * ld_y + dim;
+    float *x = values((n - 1) * ld + width, taste), *from = values(rows * dim, taste);
+    for (size_t t = 0; t < n; t++) x[t * ld + width - 1] = 0.5f + rng_float() / 2;
+    float *s[2] = {mem_copy(from, rows * dim * 4), mem_copy(from, rows * dim * 4)},
+          *y[2] = {mem(outs * 4), mem(outs * 4)};
+    struct kern_ssm a = {.x = x, .b = x + dim, .c = x + dim + rows, .dt = x + width - 1, .y = y[0], .state = s[0]};
+    a.a = -0.3f, a.d = 0.7f, a.ld = ld, a.ld_y = ld_y, a.n = n, a.rows = rows, a.dim = dim;
+    c->ref->ssm(&a);
+    struct kern_ssm b = a;
+    b.state = s[1];
+    for (size_t at = 0; at < n; at += b.n) {
+        b.n = parts ? 1 + rng_below((uint32_t)(n - at)) : n;
+        b.x = x + at * ld, b.b = b.x + dim, b.c = b.b + rows, b.dt = b.c + rows, b.y = y[1] + at * ld_y;
+        c->table->ssm(&b);
+    }
+    same_floats(s[1], s[0], rows * dim, "ssm state, n %zu rows %zu dim %zu", n, rows, dim);
+    for (size_t t = 0; t < n; t++) same_floats(y[1] + t * ld_y, y[0] + t * ld_y, dim, "ssm y, token %zu", t);
+    if (taste == TAME) {
+        double *want = mem(n * dim * 8), *first = mem(rows * dim * 8);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t p = 0; p < dim; p++) first[i * dim + p] = (double)from[p / 16 * 16 * rows + i * 16 + p % 16];
+        plain_ssm(&a, first, want);
+        for (size_t t = 0; t < n; t++)
+            for (size_t p = 0; p < dim; p++)
+                near_double((double)y[1][t * ld_y + p], want[t * dim + p], 2e-4, "ssm token %zu value %zu", t, p);
+    }
+    mem_reset();
+}
+
+void check_ssm(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t i = 0; i < 300; i++)
+        one_ssm(c, 1 + rng_below(7), 1 + rng_below(64), 16 * (1 + rng_below(4)), i % 2 ? TAME : WILD, i % 3);
+    one_ssm(c, 9, 128, 64, TAME, false);
+    one_ssm(c, 1, 128, 80, TAME, false);
+}

@@ -66,6 +66,7 @@ static void add_variant(struct check c)
     add(check_softplus, c, "softplus", "");
     add(check_sigmoid_mul, c, "sigmoid_mul", "");
     add(check_delta, c, "delta", "");
+    add(check_ssm, c, "ssm", "");
 }
 
 /* @isa's table if the CPU has it and HOB_CPU allows it. */

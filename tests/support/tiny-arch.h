@@ -7,7 +7,9 @@
 
 /* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
  * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's, c the taps of a
- * convolution, B three times d; rows 0: a vector; stack 0: one matrix. Biases, routers and convolutions are F32. */
+ * convolution, B three times d, I the inner width of Mamba-2, C its
+ * channels, P its whole input, G a group of it, g its groups, m its heads, 1 one; rows 0: a vector; stack 0: one
+ * matrix. Biases, routers and convolutions are F32. */
 struct tiny_tensor {
     const char *name; /* after "blk.N." */
     char k, rows, stack;
@@ -32,14 +34,16 @@ struct tiny_arch {
     uint32_t experts, experts_used, expert_ffn, shared_ffn; /* expert_ffn 0: ffn; as keys where not 0 */
     const struct tiny_tensor *tensors;
     struct tiny_key keys[8]; /* the last one is empty */
-    const char *kinds;       /* a letter for each layer: a attention, r recurrent; NULL: all alike */
+    const char *kinds;       /* a letter for each layer: a attention, r recurrent, f a feed-forward; NULL: all alike */
     uint32_t taps;           /* of a convolution */
-    const char *output_norm; /* NULL: output_norm */
-    bool long_rope;          /* tensors of factors */
-    bool output_bias;        /* the logits have a bias */
-    float down_share;        /* as ffn_share, of ffn_down's weights */
-    float ffn_share;         /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
-                              * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
+    uint32_t inner, state, mamba_heads, mamba_groups; /* of Mamba-2; as keys where not 0 */
+    bool alone;                                       /* keys of attention and feed-forward are 0 */
+    const char *output_norm;                          /* NULL: output_norm */
+    bool long_rope;                                   /* tensors of factors */
+    bool output_bias;                                 /* the logits have a bias */
+    float down_share;                                 /* as ffn_share, of ffn_down's weights */
+    float ffn_share; /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
+                      * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
 };
 
 /* NULL: not one of them; its files are written as llama's. */

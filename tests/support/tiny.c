@@ -91,6 +91,9 @@ static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
         scale *= (w->t->logit_size > 0 ? w->t->logit_size : 3) * vocab_weight(w->v, r);
     if (strstr(name, "ffn_down") && w->a->down_share > 0) scale *= w->a->down_share;
     for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
+    if (strstr(name, "ssm_norm")) /* rows of near 1 */
+        for (uint64_t i = 0; i < k; i++) w->row[i] = 1 + 0.1f * w->row[i] / scale;
+    if (strstr(name, "ssm_a")) w->row[0] = -0.2f - 0.4f * (float)(r % 4);
 }
 
 /* Norms near 1; the last one with random signs, or a tied model would only ever repeat its last token. */
@@ -113,8 +116,9 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
 /* @stack matrices of @rows, or one (0); @rows 0: a vector. */
 static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t rows, uint64_t stack)
 {
-    const bool matrix = rows && !strstr(name, ".bias") && !strstr(name, "_norm.");
-    const bool plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.");
+    const bool matrix = rows && !strstr(name, ".bias") && (!strstr(name, "_norm.") || strstr(name, "ssm_norm"));
+    const bool plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.") || strstr(name, "ssm_conv1d") ||
+                       strstr(name, "ssm_norm") || strstr(name, "ssm_a") || strstr(name, "ssm_d");
     const struct tiny_type *t = tiny_type_numbered(matrix && !plain ? w->t->type : 0);
     const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;
@@ -163,6 +167,13 @@ static void rope_tensors(struct writer *w)
     tensor(w, "rope_factors_short.weight", n, 0);
 }
 
+/* A layer of @kind has the tensors of @only. Capitals are layers with experts, E; a small letter is one without, D. */
+static bool has_part(char kind, char only)
+{
+    if (only == 'E' || only == 'D') return (kind < 'a') == (only == 'E');
+    return kind == only || (only < 'a' && kind == only - 'A' + 'a');
+}
+
 static void tensors(struct writer *w, enum pass pass)
 {
     const struct tiny *t = w->t;
@@ -173,6 +184,10 @@ static void tensors(struct writer *w, enum pass pass)
     size['H'] = t->heads, size['K'] = t->kv_heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
     size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
     size['c'] = a->taps, size['B'] = 3 * t->dim;
+    size['I'] = a->inner, size['m'] = a->mamba_heads, size['g'] = a->mamba_groups, size['1'] = 1;
+    size['G'] = a->mamba_groups ? a->inner / a->mamba_groups : 0;
+    size['C'] = a->inner + 2 * a->mamba_groups * a->state;
+    size['P'] = size['I'] + size['C'] + size['m'];
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
@@ -180,7 +195,7 @@ static void tensors(struct writer *w, enum pass pass)
     for (uint32_t l = 0; l < t->layers; l++)
         for (const struct tiny_tensor *i = w->a->tensors; i->name; i++) {
             char name[64];
-            if (i->only && i->only != a->kinds[l]) continue;
+            if (i->only && !has_part(a->kinds[l], i->only)) continue;
             snprintf(name, sizeof(name), "blk.%u.%s", l, i->name);
             tensors_of(w, name, size[(int)i->k], size[(int)i->rows], size[(int)i->stack]);
         }
@@ -336,6 +351,15 @@ static void own_keys(struct meta *m, const struct tiny *t, const struct tiny_arc
     }
 }
 
+static void mamba_keys(struct meta *m, const struct tiny_arch *a)
+{
+    meta_u32(m, ".ssm.conv_kernel", a->taps);
+    meta_u32(m, ".ssm.inner_size", a->inner);
+    meta_u32(m, ".ssm.state_size", a->state);
+    meta_u32(m, ".ssm.time_step_rank", a->mamba_heads);
+    meta_u32(m, ".ssm.group_count", a->mamba_groups);
+}
+
 static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *a, const struct vocab *v)
 {
     struct meta m = {.f = f, .arch = a->arch ? a->arch : a->name};
@@ -345,13 +369,14 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *
     meta_u32(&m, ".context_length", t->ctx);
     meta_u32(&m, ".embedding_length", t->dim);
     meta_u32(&m, ".block_count", t->layers);
-    meta_u32(&m, ".feed_forward_length", t->ffn);
-    meta_u32(&m, ".attention.head_count", t->heads);
-    if (!own_key(a, ".attention.head_count_kv")) meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
+    if (!own_key(a, ".feed_forward_length")) meta_u32(&m, ".feed_forward_length", a->alone ? 0 : t->ffn);
+    meta_u32(&m, ".attention.head_count", a->alone ? 0 : t->heads);
+    if (!a->alone && !own_key(a, ".attention.head_count_kv")) meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
     meta_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
     if (!own_key(a, ".rope.freq_base")) meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
-    if (!own_key(a, ".rope.dimension_count")) meta_u32(&m, ".rope.dimension_count", head_dim(t));
+    if (!a->alone && !own_key(a, ".rope.dimension_count")) meta_u32(&m, ".rope.dimension_count", head_dim(t));
     own_keys(&m, t, a);
+    if (a->inner) mamba_keys(&m, a);
     if (a->experts) meta_u32(&m, ".expert_count", a->experts);
     if (a->experts) meta_u32(&m, ".expert_used_count", a->experts_used);
     if (a->expert_ffn) meta_u32(&m, ".expert_feed_forward_length", a->expert_ffn);
@@ -420,6 +445,7 @@ int tiny_write(const struct tiny *as_told, const char *path)
     if (widest < t->ffn) widest = t->ffn;
     if (widest < a.shared_ffn) widest = a.shared_ffn;
     if (widest < 4096) widest = 4096; /* biases of the vocabulary, and of q, k and v */
+    if (widest < a.inner + 2 * a.mamba_groups * a.state) widest = a.inner + 2 * a.mamba_groups * a.state;
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);

@@ -346,6 +346,7 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
             continue;
         }
         if (parts & LAYER_ATTENTION) attention_block(&p);
+        if (parts & LAYER_ATTENTION && parts & LAYER_RECURRENT) each_token(&p, join_tokens);
         if (parts & LAYER_RECURRENT) recurrent_block(&p);
         p.state_layer += (parts & LAYER_RECURRENT) != 0;
         if (parts & LAYER_FFN) hparams_mixes(&b->hparams, p.layer) ? experts_block(&p) : feed_forward_block(&p);

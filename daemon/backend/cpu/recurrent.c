@@ -4,7 +4,8 @@
 
 const struct recurrent_ops *recurrent_of(const struct hparams *s)
 {
-    static const struct recurrent_ops *const kinds[] = {[RECURRENT_CONV] = &recurrent_shortconv};
+    static const struct recurrent_ops *const kinds[] = {
+        [RECURRENT_CONV] = &recurrent_shortconv, [RECURRENT_MAMBA2] = &recurrent_mamba2};
     return kinds[s->desc->recurrent.kind];
 }
 

@@ -187,6 +187,15 @@ static int want_choice_bias(struct weights_plan *p, struct layer *y, uint32_t l)
     return want_vector(p, &y->choice_bias, name.s, p->s->experts.n);
 }
 
+/* Files of Falcon-H1 have it without ".weight". */
+static int want_ffn_norm(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const char *name = p->s->desc->ffn_norm ? p->s->desc->ffn_norm : "ffn_norm";
+    if (p->s->desc->pre_norm && p->s->desc->recurrent.kind && weights_has(p, l, name))
+        return weights_want_rows(p, &y->ffn_norm, l, name, p->s->dim, 1);
+    return want_norm(p, &y->ffn_norm, l, name, p->s->dim, p->s->desc->pre_norm);
+}
+
 static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
@@ -195,14 +204,15 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
     const bool shared = (s->parallel && !own) || !a->pre_norm;
     const bool whole = a->qk_norm == QK_NORM_WHOLE, each = attention && a->qk_norm == QK_NORM_EACH;
     const bool qk = attention && a->qk_norm != QK_PLAIN && !each;
-    int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
+    int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm && s->parts[l] != LAYER_FFN);
     if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
     if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
-    if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, !shared);
+    if (!r && s->parts[l] & LAYER_FFN && !shared) r = want_ffn_norm(p, y, l);
     if (!r && each) r = want_heads_norms(p, y, l);
     if (!r) r = want_norm_bias(p, &y->attn_norm_bias, layer_name(l, "attn_norm", "bias").s);
-    if (!r && !shared) r = want_norm_bias(p, &y->ffn_norm_bias, layer_name(l, "ffn_norm", "bias").s);
+    if (!r && s->parts[l] & LAYER_FFN && !shared)
+        r = want_norm_bias(p, &y->ffn_norm_bias, layer_name(l, "ffn_norm", "bias").s);
     if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->sink_scores);
     if (!r) r = want_norm(p, &y->attn_sub_norm, l, "attn_sub_norm", s->heads * s->head_dim, a->block.sub_norms);
     if (!r) r = want_norm(p, &y->ffn_sub_norm, l, "ffn_sub_norm", s->ffn, a->block.sub_norms);
@@ -304,12 +314,24 @@ int weights_want_matrix(struct weights_plan *p, struct matrix *m, uint32_t l, co
     return want_matrix(p, m, layer_name(l, which, "weight").s, k, rows);
 }
 
-int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
-                        uint32_t rows)
+int weights_want_rows(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n, uint32_t rows)
 {
     char name[64];
     snprintf(name, sizeof(name), "blk.%u.%s", l, which);
-    int r = want_vectors(p, v, name, n, rows ? rows : 1);
+    return want_vectors(p, v, name, n, rows);
+}
+
+bool weights_has(const struct weights_plan *p, uint32_t l, const char *which)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s", l, which);
+    return gguf_find_tensor(p->g, name);
+}
+
+int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
+                        uint32_t rows)
+{
+    int r = weights_want_rows(p, v, l, which, n, rows ? rows : 1);
     if (!r) p->items[p->n - 1].turned = rows > 0;
     return r;
 }

@@ -36,6 +36,12 @@ int weights_want_matrix(struct weights_plan *p, struct matrix *m, uint32_t l, co
 int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
                         uint32_t rows);
 
+/* The same, stored as in the file. */
+int weights_want_rows(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
+                      uint32_t rows);
+/* The file has the tensor "blk.@l.@which". */
+bool weights_has(const struct weights_plan *p, uint32_t l, const char *which);
+
 /* Fill @p, whose w, g, s and items are set, and the matrices of p->w but for their panels. 0; -EINVAL for a tensor that
  * is missing or has other dimensions; -EOPNOTSUPP for a type or a tensor that is not supported; the error message names
  * the tensor. */

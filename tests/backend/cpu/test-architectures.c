@@ -408,6 +408,52 @@ static void test_values_that_contradict(void **state)
     file_refused(&file, "key 'xielu.eps' is 0.747059, which is above 0");
 }
 
+/* The u32 key @key becomes @value. */
+static void refused_value(const char *arch, const char *key, uint32_t value, const char *why)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, arch, 512);
+    memcpy(file.data + model_file_find(&file, key) + strlen(key) + 4, &value, sizeof(value));
+    file_refused(&file, why);
+}
+
+static void test_recurrent_layers_that_cannot_be(void **state)
+{
+    refused("lfm2", "lfm2.shortconv.l_cache", "lfm2.Shortconv", "key 'lfm2.shortconv.l_cache' is missing");
+    refused_value("lfm2", "lfm2.shortconv.l_cache", 0, "key 'lfm2.shortconv.l_cache' is 0, not a number from 2 to 8");
+    refused_value("lfm2", "lfm2.shortconv.l_cache", 4, "tensor 'blk.0.shortconv.conv.weight' is 3 x 64, but the");
+    refused("lfm2", "blk.2.shortconv.in_proj", "blk.2.Short", "tensor 'blk.2.shortconv.in_proj.weight' is missing");
+    refused("mamba2", "mamba2.ssm.state_size", "mamba2.Ssm", "key 'mamba2.ssm.state_size' is missing");
+    refused_value("mamba2", "mamba2.ssm.state_size", 0, "key 'mamba2.ssm.state_size' is 0, not a number from 1");
+    refused_value("mamba2", "mamba2.ssm.inner_size", 1u << 31, "key 'mamba2.ssm.inner_size' is 2147483648, not a");
+    refused_value("mamba2", "mamba2.ssm.time_step_rank", 3, "key 'mamba2.ssm.inner_size' is 128, which");
+    refused_value("mamba2", "mamba2.ssm.group_count", 3, "key 'mamba2.ssm.group_count' is 3, which does not divide 4");
+    refused_value("mamba2", "mamba2.ssm.group_count", 4, "tensor 'blk.0.ssm_in.weight' is 64 x 356, but the");
+    refused("granitehybrid", "blk.0.ssm_norm", "blk.0.Ssm", "tensor 'blk.0.ssm_norm.weight' is missing");
+    refused("nemotron_h", "nemotron_h.feed_forward_length", "nemotron_h.Feed",
+            "key 'nemotron_h.feed_forward_length' is not an array of 6 numbers, one for each layer");
+    refused("nemotron_h", "blk.1.attn_norm", "blk.1.Attn", "tensor 'blk.1.attn_norm.weight' is missing");
+    refused("falcon-h1", "blk.1.ssm_a", "blk.1.Ssm", "tensor 'blk.1.ssm_a' is missing");
+}
+
+/* The key's first @n numbers become @heads. */
+static void heads_refused(int32_t heads, uint32_t n, const char *why)
+{
+    struct buf file = BUF_INIT;
+    const char *key = "lfm2.attention.head_count_kv"; /* then the type, that of the elements, their number, these */
+    arch_bytes(&file, "lfm2", 512);
+    for (size_t at = model_file_find(&file, key) + strlen(key) + 4 + 4 + 8; n; n--, at += 4)
+        memcpy(file.data + at, &heads, sizeof(heads));
+    file_refused(&file, why);
+}
+
+static void test_heads_of_layers(void **state)
+{
+    heads_refused(-1, 1, "key 'lfm2.attention.head_count_kv' has -1 at index 0, not a number from 0 to 4096");
+    heads_refused(4, 1, "key 'lfm2.attention.head_count_kv' has 4 and 2; layers with other numbers are not supported");
+    heads_refused(0, 5, "key 'lfm2.attention.head_count_kv' has only zeros");
+}
+
 static void test_stacks_of_another_height(void **state)
 {
     struct buf file = BUF_INIT;
@@ -473,6 +519,14 @@ int main(void)
         EACH("granite"),
         EACH("lfm2"),
         SAME("lfm2/Q8_0"),
+        EACH("lfm2moe"),
+        EACH("mamba2"),
+        EACH("granitehybrid"),
+        SAME("granitehybrid/Q8_0"),
+        EACH("granitehybrid-experts"),
+        EACH("nemotron_h"),
+        EACH("falcon-h1"),
+        SAME("falcon-h1/Q4_0"),
         EACH("olmo2"),
         EACH("olmo3"),
         EACH("gemma2"),
@@ -527,6 +581,8 @@ int main(void)
         cmocka_unit_test(test_scales_without_keys),
         cmocka_unit_test(test_temperature),
         cmocka_unit_test(test_values_that_contradict),
+        cmocka_unit_test(test_recurrent_layers_that_cannot_be),
+        cmocka_unit_test(test_heads_of_layers),
         cmocka_unit_test(test_stacks_of_another_height),
         cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),

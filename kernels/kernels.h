@@ -108,11 +108,11 @@ struct kern_attn {
 /* The delta rule of some consecutive tokens of one head, on a state of dk x dv. */
 struct kern_delta {
     const float *q, *k;        /* of the first token, [dk]; token t's are t * ld floats behind them */
-    const float *v;            /* the same, [dv] */
+    const float *v;            /* of the first token, [dv]; token t's are t * ld_v floats behind it */
     const float *decay, *beta; /* of the first token; token t's are t * ld_gate floats behind them */
     float *o;                  /* out: of the first token, [dv]; token t's is t * ld_o floats behind it */
     float *state;              /* [dv/16][dk][16]: before the first token; out: after the last one */
-    size_t ld, ld_gate, ld_o;
+    size_t ld, ld_v, ld_gate, ld_o;
     size_t n, dk, dv; /* tokens, >= 1; dv is a multiple of 16 */
 };
 

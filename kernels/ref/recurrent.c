@@ -53,7 +53,7 @@ static float delta_column(float *s, const float *k, const float *q, size_t dk, f
 void REF(delta)(const struct kern_delta *a)
 {
     for (size_t t = 0; t < a->n; t++) {
-        const float *k = a->k + t * a->ld, *q = a->q + t * a->ld, *v = a->v + t * a->ld;
+        const float *k = a->k + t * a->ld, *q = a->q + t * a->ld, *v = a->v + t * a->ld_v;
         for (size_t j = 0; j < a->dv; j++)
             a->o[t * a->ld_o + j] = delta_column(a->state + j / KERN_ROWS * KERN_ROWS * a->dk + j % KERN_ROWS, k, q,
                                                  a->dk, v[j], a->decay[t * a->ld_gate], a->beta[t * a->ld_gate]);

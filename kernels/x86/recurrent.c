@@ -153,7 +153,7 @@ V void delta_strip(const struct kern_delta *a, const struct strip *p, unsigned w
         UNROLL
         for (unsigned j = 0; j < w; j++) {
             v16 back = v16_mul(v16_add(u[0][j], u[1][j]), decay);
-            d[j] = v16_mul(v16_sub(v16_load(p->v + t * a->ld + j * 16), back), beta);
+            d[j] = v16_mul(v16_sub(v16_load(p->v + t * a->ld_v + j * 16), back), beta);
             o[j] = u[0][j] = u[1][j] = v16_set1(0);
         }
         const float *k = a->k + t * a->ld, *q = a->q + t * a->ld;

@@ -131,7 +131,7 @@ static void bench_delta(const struct kernels *k, size_t heads, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = 0.5f;
     memset(s, 0, heads * D * D * sizeof(*s));
     struct kern_delta a = {.q = x, .k = x + D, .v = x + 2 * D, .decay = gate, .beta = gate, .o = o};
-    a.ld = 3 * D, a.ld_gate = 1, a.ld_o = D, a.n = n, a.dk = D, a.dv = D;
+    a.ld = a.ld_v = 3 * D, a.ld_gate = 1, a.ld_o = D, a.n = n, a.dk = D, a.dv = D;
     double from = now(), best = INFINITY;
     do {
         double t0 = now();

@@ -117,7 +117,7 @@ static void plain_delta(const struct kern_delta *a, const double *from, double *
     assert_true(a->dk * a->dv <= 64 * 64);
     memcpy(s, from, a->dk * a->dv * sizeof(*s));
     for (size_t t = 0; t < a->n; t++) {
-        const float *k = a->k + t * a->ld, *q = a->q + t * a->ld, *v = a->v + t * a->ld;
+        const float *k = a->k + t * a->ld, *q = a->q + t * a->ld, *v = a->v + t * a->ld_v;
         for (size_t j = 0; j < a->dv; j++) {
             double u = 0, sum = 0;
             for (size_t i = 0; i < a->dk; i++) {
@@ -137,23 +137,24 @@ static void plain_delta(const struct kern_delta *a, const double *from, double *
 /* @parts: the tokens are cut into calls. */
 static void one_delta(struct check *c, size_t n, size_t dk, size_t dv, enum taste taste, bool parts)
 {
-    const size_t ld = 2 * dk + dv + rng_below(9), ld_o = dv + rng_below(9), ld_gate = 1 + rng_below(3);
+    const size_t ld = 2 * dk + rng_below(9), ld_v = dv + rng_below(9), ld_o = dv + rng_below(9),
+                 ld_gate = 1 + rng_below(3);
     const size_t gates = (n - 1) * ld_gate + 1, outs = (n - 1) * ld_o + dv;
-    float *x = values((n - 1) * ld + 2 * dk + dv, taste), *decay = mem(gates * 4), *beta = mem(gates * 4);
+    float *x = values((n - 1) * ld + 2 * dk, taste), *v = values((n - 1) * ld_v + dv, taste), *decay = mem(gates * 4),
+          *beta = mem(gates * 4);
     for (size_t i = 0; i < gates; i++) decay[i] = 0.5f + rng_float() / 8, beta[i] = 0.5f + rng_float() / 8;
     for (size_t t = 0; t < n; t++) /* k of length 1, or the state grows */
         for (size_t i = 0; i < dk; i++) x[t * ld + dk + i] /= sqrtf((float)dk);
     float *from = values(dk * dv, taste);
     float *s[2] = {mem_copy(from, dk * dv * 4), mem_copy(from, dk * dv * 4)}, *o[2] = {mem(outs * 4), mem(outs * 4)};
-    struct kern_delta a = {
-        .q = x, .k = x + dk, .v = x + 2 * dk, .decay = decay, .beta = beta, .o = o[0], .state = s[0]};
-    a.ld = ld, a.ld_gate = ld_gate, a.ld_o = ld_o, a.n = n, a.dk = dk, a.dv = dv;
+    struct kern_delta a = {.q = x, .k = x + dk, .v = v, .decay = decay, .beta = beta, .o = o[0], .state = s[0]};
+    a.ld = ld, a.ld_v = ld_v, a.ld_gate = ld_gate, a.ld_o = ld_o, a.n = n, a.dk = dk, a.dv = dv;
     c->ref->delta(&a);
     struct kern_delta b = a;
     b.state = s[1], b.o = o[1];
     for (size_t at = 0; at < n; at += b.n) {
         b.n = parts ? 1 + rng_below((uint32_t)(n - at)) : n;
-        b.q = x + at * ld, b.k = b.q + dk, b.v = b.k + dk;
+        b.q = x + at * ld, b.k = b.q + dk, b.v = v + at * ld_v;
         b.decay = decay + at * ld_gate, b.beta = beta + at * ld_gate, b.o = o[1] + at * ld_o;
         c->table->delta(&b);
     }

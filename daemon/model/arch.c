@@ -392,7 +392,7 @@ static const struct arch table[] = {
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
         .neox = true,
-        .sections = true,
+        .sections = SECTIONS_APART,
     },
     {
         .name = "qwen3",

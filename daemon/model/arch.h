@@ -37,6 +37,10 @@ struct arch_block {
     enum arch_parallel parallel;
 };
 
+/* M-RoPE: pairs of RoPE rotate by time, row or column of an item (struct item_place): none; the first ones by time, then
+ * those by row; every third one. */
+enum arch_sections { SECTIONS_NONE, SECTIONS_APART, SECTIONS_MIXED };
+
 /* Keys of scales and caps. A file with a key that its architecture does not list is refused. */
 enum arch_keys {
     KEY_EMBEDDING_SCALE = 1,
@@ -112,11 +116,12 @@ struct arch {
     struct arch_experts experts;
     struct arch_recurrent recurrent;
     bool sink_scores; /* each head has a score that is part of its softmax, without a value */
+    bool q_gate;      /* attn_q has a gate behind each head's query: its sigmoid multiplies the head's output */
 
     /* Computation. */
     enum arch_activation activation;
     bool neox;                      /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
-    bool sections;                  /* M-RoPE: pairs rotate by time, row or column of an item (struct item_place) */
+    enum arch_sections sections;
     uint32_t no_rope_every;         /* layers n-1, 2n-1, … are not rotated; 0: all are */
     bool rope_switch;               /* rope.scaling.finetuned false: no layer is rotated */
     unsigned keys;                  /* enum arch_keys */

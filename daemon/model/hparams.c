@@ -91,6 +91,8 @@ static int sections(struct hparams *s, const struct keys *k)
         valid = i < 3 ? pairs > 0 : pairs == 0;
         if (valid && i < 3) sum += s->sections[i] = (uint32_t)pairs;
     }
+    if (valid && s->desc->sections == SECTIONS_MIXED) /* as hparams_axis has it: pairs j, j + 3, … */
+        for (uint32_t i = 0; i < 3; i++) valid &= s->sections[i] == (s->rope_dim / 2 + 2 - i) / 3;
     if (valid && sum == s->rope_dim / 2) return 0;
     return error_say(-EINVAL, "%s: key '%s' does not divide the %u pairs of RoPE into 3 sections", gguf_path(k->g),
                      full, s->rope_dim / 2);

@@ -168,6 +168,7 @@ static inline bool hparams_grids(const struct hparams *s)
 /* Which of the numbers of a struct item_place pair @j of RoPE rotates by. */
 static inline uint32_t hparams_axis(const struct hparams *s, uint32_t j)
 {
+    if (s->desc->sections == SECTIONS_MIXED) return j % 3;
     return j < s->sections[0] ? 0 : j < s->sections[0] + s->sections[1] ? 1 : 2;
 }
 

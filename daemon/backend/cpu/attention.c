@@ -180,6 +180,7 @@ static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t h
         for (uint32_t h = 0; h < group; h++, row++)
             p->c->kern->attn_merge(out + h * dim, s->attn.m + row, s->attn.l + row, rows, s->attn.o + row * dim,
                                    rows * dim, tile->parts, dim);
+        if (p->w->q_gate.rows) p->c->kern->sigmoid_mul(out, s->q_gate + i * s->att.k + head * columns, columns);
         if (whole_blocks(y)) cpu_quantize(p, &s->att, &(struct group){.n = p->n}, i, head * columns, out, columns);
     }
 }

@@ -115,6 +115,7 @@ struct scratch {
     float *beside;     /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
     struct acts h;     /* [tokens][dim] normed input of a block; in f then its output */
     float *q, *k, *v;  /* [tokens][heads or kv_heads][head_dim] */
+    float *q_gate;     /* [tokens][heads][head_dim] where the architecture has them */
     struct acts att;   /* [tokens][heads][head_dim] */
     struct acts gated; /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
     float *columns;    /* [threads][2][GATED_VALUES] gate and up of a few columns */

@@ -74,6 +74,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->q = carve(c, n * q, sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));
     s->v = carve(c, n * kv, sizeof(float));
+    s->q_gate = carve(c, y->desc->q_gate ? n * q : 0, sizeof(float));
     s->att = carve_acts(c, n, q, 0, 0);
     s->gated = carve_acts(c, n, ffn, rows, y->experts.ffn);
     s->columns = carve(c, threads * 2 * GATED_VALUES, sizeof(float));

@@ -58,6 +58,7 @@ static struct weights_item *reserve(struct weights_plan *p, const struct gguf_te
 /* Rows of a tensor that a matrix uses: several matrices may share a tensor, and a tensor may stack matrices. */
 struct source {
     uint32_t first, all, stacked;
+    uint32_t span, step; /* as in struct weights_item; span is a multiple of KERN_ROWS */
 };
 
 static int want_rows(struct weights_plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows,
@@ -77,6 +78,8 @@ static int want_rows(struct weights_plan *p, struct matrix *m, const char *name,
     i->matrix = m;
     i->row = from.first;
     i->all = from.all;
+    i->span = from.span;
+    i->step = from.step;
     p->tensors += from.first == 0;
     return 0;
 }
@@ -264,13 +267,23 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
     const struct hparams *s = p->s;
     const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv");
+    const uint32_t head = s->head_dim;
     const struct part parts[] = {
-        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q, 1}},
-        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv, 1}},
-        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv, 1}},
-        {"attn_output", &y->o, q, s->dim, {0, s->dim, 1}},
+        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q, .stacked = 1}},
+        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv, .stacked = 1}},
+        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv, .stacked = 1}},
+        {"attn_output", &y->o, q, s->dim, {0, s->dim, .stacked = 1}},
     };
-    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+    const struct part gated[] = {
+        {"attn_q", &y->q, s->dim, q, {0, 2 * q, 1, head, 2 * head}},
+        {"attn_q", &y->q_gate, s->dim, q, {head, 2 * q, 1, head, 2 * head}},
+    };
+    if (!s->desc->q_gate) return want_parts(p, l, parts, 4);
+    if (head % KERN_ROWS)
+        return error_say(-EOPNOTSUPP, "%s: gated attention with heads of %u dimensions, which is no multiple of %u",
+                         gguf_path(p->g), head, KERN_ROWS);
+    int r = want_parts(p, l, gated, 2);
+    return r ? r : want_parts(p, l, parts + 1, 3);
 }
 
 static int want_feed_forward(struct weights_plan *p, struct layer *y, uint32_t l)

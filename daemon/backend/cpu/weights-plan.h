@@ -8,6 +8,7 @@ struct weights_item {
     const struct gguf_tensor *t;
     uint32_t row;          /* of a matrix: its first row in the tensor; of a vector: its first value */
     uint32_t all;          /* of a matrix: rows of the tensor, of each stacked matrix */
+    uint32_t span, step;   /* of a matrix: it has the first @span of each @step rows; 0: all from row on */
     struct matrix *matrix; /* NULL: a vector */
     const float **vector;
     bool turned;          /* a vector of rows is stored by columns */

@@ -77,8 +77,8 @@ struct span {
     const struct weights_item *item;
     uint32_t begin, end; /* panels */
     const uint8_t *from; /* [bytes] in the file's mapping */
-    size_t bytes;
-    uint8_t *to; /* of the item, in the image */
+    size_t bytes, packed; /* packed: those of the item's rows */
+    uint8_t *to;          /* of the item, in the image */
 };
 
 /* The next span begins at this panel of this item. */
@@ -97,8 +97,8 @@ static size_t row_bytes(const struct matrix *m)
 static uint32_t panel_rows(const struct weights_item *i, uint32_t p, size_t *first)
 {
     const struct matrix *m = i->matrix;
-    uint32_t row = p % m->n_panels * KERN_ROWS;
-    *first = (size_t)(p / m->n_panels) * i->all + i->row + row;
+    uint32_t row = p % m->n_panels * KERN_ROWS, at = i->span ? row / i->span * i->step + row % i->span : row;
+    *first = (size_t)(p / m->n_panels) * i->all + i->row + at;
     return m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
 }
 
@@ -114,6 +114,7 @@ static void cut_matrix(struct cursor *c, struct span *s)
     uint32_t rows = panel_rows(i, s->end - 1, &last);
     s->from = (const uint8_t *)i->t->data + first * row;
     s->bytes = (last + rows - first) * row;
+    s->packed = i->span ? (size_t)(s->end - s->begin) * KERN_ROWS * row : s->bytes;
     c->panel = s->end == all ? 0 : s->end;
 }
 
@@ -122,7 +123,7 @@ static bool next_span(const struct weights_plan *p, struct cursor *c, struct spa
 {
     if (c->item == p->n) return false;
     const struct weights_item *i = &p->items[c->item];
-    *s = (struct span){.item = i, .from = i->t->data, .bytes = i->source};
+    *s = (struct span){.item = i, .from = i->t->data, .bytes = i->source, .packed = i->source};
     if (i->matrix) cut_matrix(c, s);
     if (c->panel == 0) c->item++;
     return true;
@@ -190,7 +191,7 @@ static int fill(struct weights_plan *p, uint8_t *mem, struct compute_pool *pool,
             if (r) return r;
         }
         forget(&s);
-        done += s.bytes;
+        done += s.packed;
         if (progress) progress(ctx, done, p->source);
     }
     return 0;

@@ -36,6 +36,7 @@ struct layer {
     const float *sink_scores;                    /* [heads] */
     const float *choice_bias;                    /* [experts] of their probabilities, for the choice */
     struct matrix q, k, v, o, gate, up, down;    /* experts: gate, up and down are stacked */
+    struct matrix q_gate;                        /* [heads][head_dim][dim], or no rows */
     struct matrix router;                        /* [experts][dim] */
     struct matrix shared_router;                 /* [1][dim]; rows 0: the shared expert has no factor */
     struct matrix shared_gate, shared_up, shared_down;

@@ -37,8 +37,8 @@ struct arch_block {
     enum arch_parallel parallel;
 };
 
-/* M-RoPE: pairs of RoPE rotate by time, row or column of an item (struct item_place): none; the first ones by time, then
- * those by row; every third one. */
+/* M-RoPE: pairs of RoPE rotate by time, row or column of an item (struct item_place): none; the first ones by time,
+ * then those by row; every third one. */
 enum arch_sections { SECTIONS_NONE, SECTIONS_APART, SECTIONS_MIXED };
 
 /* Keys of scales and caps. A file with a key that its architecture does not list is refused. */
@@ -74,6 +74,8 @@ enum recurrent_kind {
     RECURRENT_NONE,
     RECURRENT_CONV, /* LFM2: a short convolution between two gates */
     RECURRENT_MAMBA2,
+    RECURRENT_DELTA,       /* Qwen3-Next: the gated delta rule; a key head is that of the next few value heads */
+    RECURRENT_DELTA_TILED, /* Qwen 3.5: the same; value head h has key head h modulo their number */
 };
 
 /* Which layers are recurrent. */
@@ -82,6 +84,8 @@ enum recurrent_where {
     RECURRENT_BESIDE,        /* all, and all have attention of the same input beside it */
     RECURRENT_OR_FFN,        /* those that have 0 there and in feed_forward_length: each layer has one part */
     RECURRENT_ALONE,         /* all; there is neither attention nor a feed-forward */
+    RECURRENT_BUT_EVERY_NTH, /* all but every n-th, of the key full_attention_interval (4), which has attention; or as
+                              * in attention.recurrent_layers */
 };
 
 struct arch_recurrent {
@@ -120,7 +124,7 @@ struct arch {
 
     /* Computation. */
     enum arch_activation activation;
-    bool neox;                      /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
+    bool neox; /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
     enum arch_sections sections;
     uint32_t no_rope_every;         /* layers n-1, 2n-1, … are not rotated; 0: all are */
     bool rope_switch;               /* rope.scaling.finetuned false: no layer is rotated */

@@ -62,6 +62,21 @@ static int one_part(struct hparams *s, const struct keys *k)
     return r;
 }
 
+/* All layers but every n-th are recurrent, or those with a true in an array. */
+static int all_but_every(struct hparams *s, const struct keys *k)
+{
+    char full[96];
+    uint32_t every = 4;
+    const struct gguf_kv *kv = gguf_find(k->g, keys_name(k, full, "attention.recurrent_layers"));
+    if (kv && (kv->type != GGUF_ARRAY || kv->elem != GGUF_BOOL || kv->n < s->n_layers))
+        return error_say(-EINVAL, "%s: key '%s' is not an array of %u booleans, one for each layer", gguf_path(k->g),
+                         full, s->n_layers);
+    int r = keys_u32(k, &every, "full_attention_interval", OPTIONAL, 1, HPARAMS_LAYERS_MAX);
+    for (uint32_t l = 0; !r && l < s->n_layers; l++)
+        if (kv ? ((const uint8_t *)kv->value)[l] != 0 : (l + 1) % every != 0) s->parts[l] = LAYER_FFN | LAYER_RECURRENT;
+    return r;
+}
+
 int hparams_layers(struct hparams *s, const struct keys *k)
 {
     const struct arch_recurrent *a = &s->desc->recurrent;
@@ -71,6 +86,10 @@ int hparams_layers(struct hparams *s, const struct keys *k)
     memset(s->parts, parts, s->n_layers);
     if (a->kind && a->where == RECURRENT_OR_FFN) return one_part(s, k);
     if (a->kind && a->where == RECURRENT_WITHOUT_HEADS && is_array(k, KV_HEADS)) return without_heads(s, k);
+    if (a->kind && a->where == RECURRENT_BUT_EVERY_NTH) {
+        int r = all_but_every(s, k);
+        if (r) return r;
+    }
     return keys_u32(k, &s->kv_heads, KV_HEADS, OPTIONAL, 1, 4096);
 }
 
@@ -109,6 +128,37 @@ static int mamba2(struct hparams *s, const struct keys *k)
     return 0;
 }
 
+/* The gated delta rule: q, k and v go through one convolution. */
+static int delta_rule(struct hparams *s, const struct keys *k, bool apart)
+{
+    struct hparams_recurrent *r = &s->recurrent;
+    uint32_t inner = 0;
+    int e = keys_u32(k, &r->taps, "ssm.conv_kernel", REQUIRED, 2, RECURRENT_TAPS_MAX);
+    if (!e) e = keys_u32(k, &r->head_dim, "ssm.state_size", REQUIRED, 16, HPARAMS_DELTA_MAX);
+    if (!e) e = keys_u32(k, &r->key_heads, "ssm.group_count", REQUIRED, 1, 1024);
+    if (!e) e = keys_u32(k, &r->heads, "ssm.time_step_rank", REQUIRED, 1, 1024);
+    if (!e) e = keys_u32(k, &inner, "ssm.inner_size", REQUIRED, 1, 1 << 18);
+    if (e) return e;
+    if (r->head_dim % 16)
+        return error_say(-EOPNOTSUPP, "%s: key '%s.ssm.state_size' is %u, which is no multiple of 16", gguf_path(k->g),
+                         k->arch, r->head_dim);
+    if (r->heads % r->key_heads)
+        return error_say(-EINVAL,
+                         "%s: key '%s.ssm.time_step_rank' is %u, which is no multiple of 'ssm.group_count', %u",
+                         gguf_path(k->g), k->arch, r->heads, r->key_heads);
+    if (inner != r->heads * r->head_dim)
+        return error_say(-EINVAL, "%s: key '%s.ssm.inner_size' is %u, but %u heads of %u values are %u",
+                         gguf_path(k->g), k->arch, inner, r->heads, r->head_dim, r->heads * r->head_dim);
+    r->out = inner;
+    r->channels = 2 * r->key_heads * r->head_dim + inner;
+    r->in[0] = r->channels;
+    r->in[1] = inner;
+    r->in[2] = apart ? r->heads : 2 * r->heads;
+    r->in[3] = apart ? r->heads : 0;
+    r->floats = (r->taps - 1) * r->channels + inner * r->head_dim;
+    return 0;
+}
+
 static int of_kind(struct hparams *s, const struct keys *k)
 {
     switch (s->desc->recurrent.kind) {
@@ -116,6 +166,9 @@ static int of_kind(struct hparams *s, const struct keys *k)
         return short_convolution(s, k);
     case RECURRENT_MAMBA2:
         return mamba2(s, k);
+    case RECURRENT_DELTA:
+    case RECURRENT_DELTA_TILED:
+        return delta_rule(s, k, s->desc->recurrent.kind == RECURRENT_DELTA_TILED);
     case RECURRENT_NONE:
         break;
     }

@@ -32,6 +32,7 @@ enum layer_part { LAYER_ATTENTION = 1, LAYER_RECURRENT = 2, LAYER_FFN = 4 };
 
 #define RECURRENT_INPUTS   4 /* products of the input of a recurrent layer */
 #define RECURRENT_TAPS_MAX 8
+#define HPARAMS_DELTA_MAX  256 /* values of a head of the delta rule */
 
 /* Recurrent layers. The state of a layer: the last taps - 1 inputs of the convolution, [taps - 1][channels], the oldest
  * first; then what the kind (enum recurrent_kind) adds. */
@@ -41,6 +42,7 @@ struct hparams_recurrent {
     uint32_t out;                  /* values that the output's product has */
     uint32_t floats;               /* of the state of one layer */
     uint32_t heads, head_dim;      /* of the kinds with heads, and values of each */
+    uint32_t key_heads;            /* delta rule: heads of keys and queries; @heads are those of values */
     uint32_t groups, state;        /* MAMBA2: groups of heads with the same b and c; rows of the state of a head */
 };
 

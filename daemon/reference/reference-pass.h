@@ -51,6 +51,13 @@ int reference_experts(struct pass *p);
 /* A recurrent layer: p->h -> p->h. 0, or -errno and the error message. */
 int reference_recurrent(struct pass *p);
 
+/* The same of the gated delta rule. */
+int reference_delta(struct pass *p);
+
+/* out[i] = sum of w[c][j] * in[i - taps + 1 + j] in each channel c, of the layer's tensor "blk.N.@which.weight"; rows
+ * before the first are zero. 0, or -errno and the error message. */
+int reference_convolution(struct pass *p, float *out, const float *in, const char *which);
+
 /* "blk.N.@which", all rows of it. The caller frees *out. */
 int reference_vectors(struct pass *p, float **out, const char *which);
 

@@ -150,12 +150,29 @@ void reference_activate(const struct hparams *s, float *gate, const float *up, s
     for (size_t i = 0; i < n; i++) gate[i] = (float)activate(s->desc->activation, gate[i], up[i]);
 }
 
+/* p->q, and the gates of the queries that attn_q has between them. */
+static int gated_queries(struct pass *p, float *gate)
+{
+    const struct hparams *s = &p->r->s;
+    const size_t q = (size_t)s->heads * s->head_dim, all = p->n * q;
+    _cleanup_(freep) float *both = malloc(2 * all * sizeof(*both));
+    if (!both) return error_origin(-ENOMEM);
+    int e = product_of(p, both, p->h, "attn_q", NULL, 0, 2 * q);
+    for (size_t i = 0; !e && i < all; i++) {
+        const float *head = both + i / s->head_dim * 2 * s->head_dim + i % s->head_dim;
+        p->q[i] = head[0];
+        gate[i] = head[s->head_dim];
+    }
+    return e;
+}
+
 static int attention_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
     uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int e = reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm");
-    if (!e) e = product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
+    _cleanup_(freep) float *gate = malloc(p->n * q * sizeof(*gate));
+    int e = gate ? reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm") : error_origin(-ENOMEM);
+    if (!e) e = s->desc->q_gate ? gated_queries(p, gate) : product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
     if (!e) e = product_of(p, p->k, p->h, "attn_k", "attn_qkv", q, kv);
     if (!e) e = product_of(p, p->v, p->h, "attn_v", "attn_qkv", q + kv, kv);
     if (!e && !s->desc->block.qk_after_rope) e = reference_norm_heads(p);
@@ -166,6 +183,7 @@ static int attention_block(struct pass *p)
     p->sink_scores = sinks;
     e = reference_attention(p);
     if (!e) e = reference_norm(p, p->att, p->att, p->n, q, "attn_sub_norm");
+    for (size_t i = 0; s->desc->q_gate && i < p->n * q; i++) p->att[i] = (float)(p->att[i] / (1 + exp(-gate[i])));
     if (!e) e = product_of(p, s->parallel ? p->beside : p->h, p->att, "attn_output", NULL, 0, s->dim);
     if (s->parallel) return e;
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);

@@ -7,9 +7,8 @@ VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen
             "stablelm", "stablelm-parallel", "starcoder2",
             "apertus", "bitnet", "chatglm", "falcon", "gptneox", "gptneox-serial", "phi2", "qwen3vl",
             "lfm2", "lfm2moe", "mamba2", "granitehybrid", "granitehybrid-experts", "falcon-h1",
-            "nemotron_h"]
-RECURRENT = VARIANTS[VARIANTS.index("lfm2"):]  # with layers that have a state; hobd does not serve these yet
-SERVED = [v for v in VARIANTS if v not in RECURRENT]
+            "nemotron_h", "qwen35", "qwen35moe", "qwen3next"]
+RECURRENT = VARIANTS[VARIANTS.index("lfm2"):]  # with layers that have a state
 WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss", "cohere2", "exaone4-window"]  # whose layers have windows, of 70 tokens
 
 # general.architecture, where it is not the variant's name.

@@ -6,18 +6,16 @@ import threading
 from pathlib import Path
 
 import pytest
-from architectures import RECURRENT, SERVED, VARIANTS, WINDOWS, arch, arguments, context
+from architectures import RECURRENT, VARIANTS, WINDOWS, arch, arguments, context
 from conftest import HOBD, TOP, mktiny
 from mmprojfiles import Encoder
 
 CASES = json.loads((Path(__file__).parent / "architectures-greedy.json").read_text())
-SERVED_CASES = [c for c in CASES if c["variant"] in SERVED]
 COLD = ["--cache-bytes", 0]
 LONG = "the quick brown fox jumps over the lazy dog, again and again; " * 3
 KEYS = dict(max_tokens=24, temperature=0.9, seed=11, ignore_eos=True, logprobs=True)
 
 each = pytest.mark.parametrize("variant", VARIANTS)
-served = pytest.mark.parametrize("variant", SERVED)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +36,7 @@ def ask(home, d, prompt=LONG, **keys):
     return a.ids, a.logprobs
 
 
-@pytest.mark.parametrize("case", SERVED_CASES, ids=[f"{c['variant']}-{c['n_prompt']}" for c in SERVED_CASES])
+@pytest.mark.parametrize("case", CASES, ids=[f"{c['variant']}-{c['n_prompt']}" for c in CASES])
 def test_greedy_tokens(home, models, case):
     d = home.daemon("-m", models(case["variant"]), "--kv-type", "f32", "--ctx", context(case["variant"]))
     n = len(case["ids"])
@@ -61,7 +59,7 @@ def test_verify(models, variant):
     assert r.returncode == 0, r.stdout + r.stderr
 
 
-@served
+@each
 def test_chunks_threads_and_instruction_sets(home, models, variant):
     results = []
     for i, (args, env) in enumerate([([], {}), (["--batch-tokens", 1, "--threads", 2], {"HOB_CPU": "avx2"}),
@@ -73,7 +71,7 @@ def test_chunks_threads_and_instruction_sets(home, models, variant):
     assert [r == results[0] for r in results] == [True] * 4
 
 
-@served
+@each
 def test_batch_and_cache(home, models, variant):
     """In a batch, over a prefix that was read for another, and after a restart, over what the disk has."""
     args = ("-m", models(variant), "--ctx", context(variant))
@@ -96,22 +94,18 @@ def test_batch_and_cache(home, models, variant):
     assert a.usage["cached"] >= 96 and (a.ids, a.logprobs) == alone[2]
 
 
-@served
+@each
 def test_rotating(home, models, variant):
     """As far as layers have no windows of their own."""
     home.daemon("-m", models(variant), "--ctx", 64)
     r = home.hob("--raw", "--context", "rotate", "--ignore-eos", "-n", 80, "the little cat")
     if variant in WINDOWS:
         assert r.returncode == 1 and "cannot rotate" in r.err and "windows" in r.err
+    elif variant in RECURRENT:
+        assert r.returncode == 1 and "has recurrent layers" in r.err
     else:
         assert r.returncode == 0 and r.out
     home.hob("--raw", "--context", "shift", "--ignore-eos", "-n", 80, "the little cat", check=0)
-
-
-@pytest.mark.parametrize("variant", RECURRENT)
-def test_recurrent_models_are_not_served(models, variant):
-    r = subprocess.run([HOBD, "serve", "-m", models(variant)], capture_output=True, text=True)
-    assert r.returncode == 1 and f"serving a model with recurrent layers ('{arch(variant)}') is not supported" in r.stderr
 
 
 def test_supported_is_what_the_page_says():

@@ -684,5 +684,7 @@ const struct tiny_arch *tiny_arch_find(const char *name)
 {
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
         if (!strcmp(name, table[i].name)) return &table[i];
+    for (const struct tiny_arch *a = tiny_arch_delta; a->name; a++)
+        if (!strcmp(name, a->name)) return a;
     return NULL;
 }

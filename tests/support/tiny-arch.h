@@ -7,9 +7,10 @@
 
 /* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
  * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's, c the taps of a
- * convolution, B three times d, I the inner width of Mamba-2, C its
- * channels, P its whole input, G a group of it, g its groups, m its heads, 1 one; rows 0: a vector; stack 0: one
- * matrix. Biases, routers and convolutions are F32. */
+ * convolution, B three times d, X twice q (with gates); of Mamba-2 I the inner width, C its channels, P its whole
+ * input, G a group of it, g its groups, m its heads; of the delta rule x all its inputs, y its values, z the number of
+ * value heads, Z twice that, w values of a head; 1 one; rows 0: a vector; stack 0: one matrix. Biases, routers and
+ * convolutions are F32. */
 struct tiny_tensor {
     const char *name; /* after "blk.N." */
     char k, rows, stack;
@@ -33,9 +34,9 @@ struct tiny_arch {
     bool untied;                                            /* the file must have an output.weight */
     uint32_t experts, experts_used, expert_ffn, shared_ffn; /* expert_ffn 0: ffn; as keys where not 0 */
     const struct tiny_tensor *tensors;
-    struct tiny_key keys[8]; /* the last one is empty */
-    const char *kinds;       /* a letter for each layer: a attention, r recurrent, f a feed-forward; NULL: all alike */
-    uint32_t taps;           /* of a convolution */
+    struct tiny_key keys[12]; /* the last one is empty */
+    const char *kinds;        /* a letter for each layer: a attention, r recurrent, f a feed-forward; NULL: all alike */
+    uint32_t taps;            /* of a convolution */
     uint32_t inner, state, mamba_heads, mamba_groups; /* of Mamba-2; as keys where not 0 */
     bool alone;                                       /* keys of attention and feed-forward are 0 */
     const char *output_norm;                          /* NULL: output_norm */
@@ -44,7 +45,11 @@ struct tiny_arch {
     float down_share;                                 /* as ffn_share, of ffn_down's weights */
     float ffn_share; /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
                       * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
+    uint32_t delta_dim, key_heads, value_heads; /* of the delta rule: values of a head, and heads */
 };
+
+/* With a gated delta rule; the last one has no name. */
+extern const struct tiny_arch tiny_arch_delta[];
 
 /* NULL: not one of them; its files are written as llama's. */
 const struct tiny_arch *tiny_arch_find(const char *name);

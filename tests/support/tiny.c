@@ -104,6 +104,7 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
         w->row[i] = 1 + 0.1f * x;
         if (strstr(name, "post_ffw_norm") && w->a->ffn_share > 0) w->row[i] *= w->a->ffn_share;
         if (strstr(name, ".bias")) w->row[i] = 0.3f * x;
+        if (strstr(name, "ssm_a")) w->row[i] = -0.1f - 0.5f * x * x;
         if (strstr(name, "attn_sinks") || strstr(name, "ffn_gate_inp_shexp")) w->row[i] = x;
         if (!strcmp(name, "rope_factors_short.weight")) w->row[i] = 1 + 0.05f * (float)i;
         if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
@@ -188,6 +189,8 @@ static void tensors(struct writer *w, enum pass pass)
     size['G'] = a->mamba_groups ? a->inner / a->mamba_groups : 0;
     size['C'] = a->inner + 2 * a->mamba_groups * a->state;
     size['P'] = size['I'] + size['C'] + size['m'];
+    size['X'] = 2 * q, size['w'] = a->delta_dim, size['z'] = a->value_heads, size['Z'] = 2 * a->value_heads;
+    size['y'] = size['z'] * size['w'], size['x'] = size['y'] + 2 * a->key_heads * size['w'];
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;

@@ -164,8 +164,9 @@ static uint32_t gates(const struct pass *p)
 static void input_block(struct pass *p, uint8_t parts)
 {
     struct scratch *s = &p->c->scratch;
-    struct product set[3 + RECURRENT_INPUTS] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
-    uint32_t n = parts & LAYER_ATTENTION ? 3 : 0;
+    struct product set[4 + RECURRENT_INPUTS] = {
+        {&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}, {&p->w->q_gate, s->q_gate}};
+    uint32_t n = parts & LAYER_ATTENTION ? 3 + (p->w->q_gate.rows > 0) : 0;
     if (parts & LAYER_RECURRENT) n += recurrent_products(p, set + n);
     const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
     p->norm = p->w->attn_norm;
@@ -195,6 +196,7 @@ static void keep_wanted(struct pass *p)
             s->tokens[n] = s->tokens[i];
             move(s->x, n, i, y->dim);
             move(s->q, n, i, (size_t)y->heads * y->head_dim);
+            if (y->desc->q_gate) move(s->q_gate, n, i, (size_t)y->heads * y->head_dim);
             move(s->k, n, i, (size_t)y->kv_heads * y->head_dim);
             move(s->v, n, i, (size_t)y->kv_heads * y->head_dim);
             for (uint32_t r = 0; r < hparams_ropes(y); r++) move(s->cs[r], n, i, y->rope_dim);

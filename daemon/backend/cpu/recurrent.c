@@ -4,8 +4,10 @@
 
 const struct recurrent_ops *recurrent_of(const struct hparams *s)
 {
-    static const struct recurrent_ops *const kinds[] = {
-        [RECURRENT_CONV] = &recurrent_shortconv, [RECURRENT_MAMBA2] = &recurrent_mamba2};
+    static const struct recurrent_ops *const kinds[] = {[RECURRENT_CONV] = &recurrent_shortconv,
+                                                        [RECURRENT_MAMBA2] = &recurrent_mamba2,
+                                                        [RECURRENT_DELTA] = &recurrent_delta,
+                                                        [RECURRENT_DELTA_TILED] = &recurrent_delta};
     return kinds[s->desc->recurrent.kind];
 }
 

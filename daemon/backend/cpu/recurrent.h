@@ -20,7 +20,7 @@ struct recurrent_ops {
     void (*finish)(const struct pass *p, size_t row);
 };
 
-extern const struct recurrent_ops recurrent_shortconv, recurrent_mamba2;
+extern const struct recurrent_ops recurrent_shortconv, recurrent_mamba2, recurrent_delta;
 
 /* Of a model with recurrent layers. */
 const struct recurrent_ops *recurrent_of(const struct hparams *s);

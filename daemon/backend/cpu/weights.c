@@ -75,8 +75,8 @@ static bool map_packed(struct weights_plan *p)
 /* A part of a tensor that is packed at once: some panels of a matrix, or a vector. */
 struct span {
     const struct weights_item *item;
-    uint32_t begin, end; /* panels */
-    const uint8_t *from; /* [bytes] in the file's mapping */
+    uint32_t begin, end;  /* panels */
+    const uint8_t *from;  /* [bytes] in the file's mapping */
     size_t bytes, packed; /* packed: those of the item's rows */
     uint8_t *to;          /* of the item, in the image */
 };

@@ -21,8 +21,8 @@ struct matrix {
 struct layer_recurrent {
     struct matrix in[RECURRENT_INPUTS], out; /* as in struct hparams_recurrent */
     const float *conv, *conv_bias;           /* [taps][channels], [channels] or NULL */
-    const float *dt_bias, *a, *d;            /* [heads] */
-    const float *norm;                       /* MAMBA2: [out], or NULL */
+    const float *dt_bias, *a, *d;            /* [heads]; d: MAMBA2 only */
+    const float *norm;                       /* MAMBA2: [out], or NULL; delta rule: [head_dim] */
 };
 
 /* Vectors that the architecture or the file does not have are NULL. */

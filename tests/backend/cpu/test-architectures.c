@@ -310,6 +310,10 @@ static void test_files_that_lack_something(void **state)
             "key 'gpt-oss.attention.sliding_window' is missing");
     refused("gpt-oss", "blk.2.attn_sinks", "blk.2.attn_Sinks", "tensor 'blk.2.attn_sinks.weight' is missing");
     refused("gpt-oss", "blk.2.ffn_up_exps.bias", "blk.2.ffn_UP", "tensor 'blk.2.ffn_up_exps.bias' is missing");
+    refused("qwen35", "blk.1.ssm_beta", "blk.1.ssm_BETA", "tensor 'blk.1.ssm_beta.weight' is missing");
+    refused("qwen35", "blk.2.ssm_a", "blk.2.ssm_A", "tensor 'blk.2.ssm_a' is missing");
+    refused("qwen3next", "blk.0.ssm_ba", "blk.0.ssm_BA", "tensor 'blk.0.ssm_ba.weight' is missing");
+    refused("qwen3next", "blk.0.ssm_ba", "blk.0.ssm_in", "tensor 'blk.0.ssm_in.weight' has q, k, v and z mixed");
     refused("granite", "granite.logit_scale", "granite.Logit", "key 'granite.logit_scale' is missing");
 }
 
@@ -514,6 +518,10 @@ int main(void)
         EACH("qwen2"),
         EACH("qwen2vl"),
         EACH("qwen3"),
+        EACH("qwen35"),
+        SAME("qwen35/Q8_0"),
+        EACH("qwen35moe"),
+        EACH("qwen3next"),
         EACH("phi3"),
         EACH("smollm3"),
         EACH("granite"),

@@ -232,7 +232,7 @@ static void test_share(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {EACH("lfm2"), EACH("mamba2"), EACH("granitehybrid"), EACH("falcon-h1"),
-                                       EACH("nemotron_h")};
+    const struct CMUnitTest tests[] = {EACH("lfm2"),       EACH("mamba2"), EACH("granitehybrid"), EACH("falcon-h1"),
+                                       EACH("nemotron_h"), EACH("qwen35"), EACH("qwen3next")};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 #define KERN_BLOCK      32  /* weights and activations that share a scale */
 #define KV_BLOCK        32  /* tokens of a KV block */
 #define KV_SEGMENT      512 /* positions of an attention segment */
+#define KERN_SHARED_DIM 1024 /* most dims of keys that hold the values, too (kern_attn) */
 #define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
 
 /* @bytes, rounded up to KERN_ALIGN. */
@@ -97,12 +98,13 @@ struct kern_attn {
     const uint32_t *end;   /* [n_q] one past the last visible one, relative; begin >= end: nothing visible */
     size_t n_q, dim;
     const void *const *k; /* [n_blocks] -> [dim][32], of the KV type (kv.h) */
-    const void *const *v; /* [n_blocks] -> [32][dim] */
+    const void *const *v; /* [n_blocks] -> [32][dim]; NULL: a value is the first v_dim dims of its key */
+    size_t v_dim;         /* where v is NULL, at most dim, which is at most KERN_SHARED_DIM */
     size_t n_blocks;      /* <= KV_SEGMENT / KV_BLOCK */
     float scale;          /* multiplies q·k */
     float cap;            /* > 0: the scores are softcapped with it; 0: they are not */
     float *m, *l;         /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
-    float *o;             /* out [n_q][dim], not divided by l */
+    float *o;             /* out [n_q][dim, or v_dim], not divided by l */
 };
 
 /* The delta rule of some consecutive tokens of one head, on a state of dk x dv. */
@@ -197,7 +199,7 @@ struct kernels {
     /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d]; nothing
      * of the other slots is touched. f16 rounds half to even. q8, for each 32 dims of K and of V (the last may be
      * fewer): d = f16(amax/127), at most 65504; q = round-half-to-even(x/f32(d)) (a true division; 0 when d is 0),
-     * clamped to -127 … 127. */
+     * clamped to -127 … 127. @vblock and @v NULL: only K. */
     void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v,
                                     size_t dim);
 
@@ -297,3 +299,6 @@ size_t kern_kv_bytes(enum kern_kv t, size_t dim);
 /* Copy the first @tokens slots of a block of one KV head, K and V: @dst and @src point at K, V follows after
  * kern_kv_bytes(). The other slots of @dst keep what they have. @dst is @src (nothing happens) or does not overlap. */
 void kern_kv_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim);
+
+/* The same for K alone. */
+void kern_k_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim);

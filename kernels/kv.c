@@ -30,16 +30,23 @@ static void copy_rows(uint8_t *dst, const uint8_t *src, size_t rows, size_t n, s
     for (size_t i = 0; i < rows; i++) memcpy(dst + i * KV_BLOCK * each, src + i * KV_BLOCK * each, n * each);
 }
 
-void kern_kv_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim)
+void kern_k_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim)
 {
     assert(t < KERN_KV_TYPES && tokens <= KV_BLOCK);
+    if (dst == src) return;
+    const size_t d = kv_codes(dim);
+    copy_rows(dst, src, dim, tokens, element(t));
+    if (t == KERN_KV_Q8)
+        copy_rows((uint8_t *)dst + d, (const uint8_t *)src + d, kv_groups(dim), tokens, sizeof(uint16_t));
+}
+
+void kern_kv_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim)
+{
+    kern_k_copy(t, dst, src, tokens, dim);
     if (dst == src) return;
     const size_t half = kern_kv_bytes(t, dim), each = element(t), d = kv_codes(dim);
     uint8_t *to = dst;
     const uint8_t *from = src;
-    copy_rows(to, from, dim, tokens, each);
     memcpy(to + half, from + half, tokens * dim * each);
-    if (t != KERN_KV_Q8) return;
-    copy_rows(to + d, from + d, kv_groups(dim), tokens, sizeof(uint16_t));
-    memcpy(to + half + d, from + half + d, tokens * kv_groups(dim) * sizeof(uint16_t));
+    if (t == KERN_KV_Q8) memcpy(to + half + d, from + half + d, tokens * kv_groups(dim) * sizeof(uint16_t));
 }

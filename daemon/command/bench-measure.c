@@ -32,16 +32,26 @@ static double expert_bytes(const struct tool *l)
     return sum;
 }
 
+/* Multiplications of one token in the matrices of attention. */
+static double attention_products(const struct hparams *y)
+{
+    const struct hparams_mla *m = &y->mla;
+    const double dim = y->dim, q = (double)hparams_queries(y), out = (double)hparams_attended(y) * dim;
+    if (!m->kv_rank) return dim * (q + 2.0 * y->kv_heads * y->head_dim) + out;
+    const double heads = (double)y->heads * m->kv_rank * (m->nope + m->value);
+    return (m->q_rank ? m->q_rank * (dim + q) : dim * q) + dim * y->head_dim + heads + out;
+}
+
 static struct work work_of(const struct tool *l)
 {
     const struct hparams *y = &l->backend->hparams;
-    double dim = y->dim, q = (double)y->heads * y->head_dim, kv = (double)y->kv_heads * y->head_dim;
+    const double dim = y->dim;
     struct work w = {.hparams = y, .experts = expert_bytes(l), .output_ops = 2.0 * dim * y->vocab};
     w.dense = (double)l->backend->weight_bytes - w.experts;
     double mixed = (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn;
     for (uint32_t i = 0; i < y->n_layers; i++) {
         double width = 0; /* products' outputs or inputs, each of dim values */
-        if (y->parts[i] & LAYER_ATTENTION) width += 2 * q + 2 * kv;
+        if (y->parts[i] & LAYER_ATTENTION) w.ops += 2.0 * attention_products(y);
         for (uint32_t k = 0; y->parts[i] & LAYER_RECURRENT && k < RECURRENT_INPUTS; k++) width += y->recurrent.in[k];
         if (y->parts[i] & LAYER_RECURRENT) width += y->recurrent.out;
         if (y->parts[i] & LAYER_FFN) width += 3 * (hparams_mixes(y, i) ? mixed : y->ffn);

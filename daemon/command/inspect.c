@@ -232,6 +232,7 @@ static void check_model(const struct gguf *g)
                s.tied ? "tied" : "untied");
         r = backend_check(NULL, g, &s, &bytes);
         if (!r) printf("supported: all tensors; %s of memory for the weights\n", format_size(size, bytes));
+        if (!r && s.nextn) printf("not computed: %u more layers, which predict later tokens\n", s.nextn);
     }
     if (r) unsupported(g, r);
 }

@@ -113,8 +113,10 @@ struct arch {
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
-    bool fused;                         /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
-    bool rope_tensors;                  /* the file may have factors of RoPE frequencies */
+    bool mla;          /* attention to compressed K and V (struct hparams_mla) */
+    bool fused;        /* ffn_up holds gate and up */
+    bool nextn;        /* the last nextn_predict_layers of block_count predict later tokens: they are not computed */
+    bool rope_tensors; /* the file may have factors of RoPE frequencies */
     const char *ffn_norm, *output_norm; /* names of the norm before the feed-forward and of the last; NULL: these */
 
     struct arch_experts experts;

@@ -76,6 +76,12 @@ struct batch_entry {
     const uint8_t *want;             /* [n] enum batch_want, or NULL: WANT_NOTHING */
 };
 
+/* Bytes of K and V of one block in one layer. */
+static inline uint64_t backend_kv_bytes(const struct hparams *s, enum kern_kv type)
+{
+    return (hparams_values(s) ? 2 : 1) * (uint64_t)s->kv_heads * kern_kv_bytes(type, s->head_dim);
+}
+
 struct backend_config {
     const char *backend;       /* name of a struct backend_type; NULL: the first of the table */
     uint32_t threads;          /* 0: as many as suit the CPUs that the process may use */

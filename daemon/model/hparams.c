@@ -38,6 +38,8 @@ static bool alone(const struct hparams *s)
 static int sizes(struct hparams *s, const struct keys *k)
 {
     int r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, HPARAMS_LAYERS_MAX);
+    if (!r && s->desc->nextn) r = keys_u32(k, &s->nextn, "nextn_predict_layers", OPTIONAL, 0, s->n_layers - 1);
+    s->n_layers -= s->nextn;
     if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
     if (!r && !alone(s) && !where(s, RECURRENT_OR_FFN)) /* else hparams_layers */
         r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
@@ -56,7 +58,7 @@ static int heads(struct hparams *s, const struct keys *k)
     int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
     s->kv_heads = s->heads;
     if (!r) r = hparams_layers(s, k);
-    if (r) return r;
+    if (r || s->desc->mla) return r ? r : hparams_read_mla(s, k);
     if (s->heads % s->kv_heads)
         return error_say(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", path, s->heads,
                          s->kv_heads);
@@ -199,6 +201,7 @@ static int factors(struct hparams *s, const struct keys *k)
         return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
     bool wide = a->wide_layers && s->n_layers == a->wide_layers;
     double width = wide ? (double)s->dim / s->heads : s->head_dim;
+    if (s->mla.kv_rank) width = (s->mla.nope + s->mla.rope) / pow(s->rope.spread, 4);
     if (s->scale.embedding == 0) s->scale.embedding = 1;
     if (s->scale.residual == 0) s->scale.residual = 1;
     s->scale.attention = attention != 0 ? attention : (float)(1 / sqrt(width));
@@ -214,7 +217,9 @@ static int temperature(struct hparams *s, const struct keys *k)
 {
     if (!(s->desc->keys & KEY_TEMPERATURE)) return 0;
     s->temperature.floor = s->rope.original;
-    return factor(s, k, &s->temperature.scale, "attention.temperature_scale", KEY_TEMPERATURE);
+    int r =
+        s->mla.kv_rank ? keys_u32(k, &s->temperature.floor, "attention.temperature_length", OPTIONAL, 1, 1 << 30) : 0;
+    return r ? r : factor(s, k, &s->temperature.scale, "attention.temperature_scale", KEY_TEMPERATURE);
 }
 
 /* The activation is that of the description. A file that tells another one is refused. */

@@ -58,6 +58,15 @@ struct hparams_experts {
     float scale;          /* factor of the shares */
 };
 
+/* Multi-head latent attention. Each token has one K of head_dim = kv_rank + rope values, shared by all heads; its first
+ * kv_rank are V, too. A head's query of nope values is expanded to kv_rank by a matrix of the head before attention,
+ * and what it gets is reduced to value values by another one. */
+struct hparams_mla {
+    uint32_t q_rank;  /* width of the product before that of the queries; 0: there is none */
+    uint32_t kv_rank; /* 0: the model has other attention */
+    uint32_t nope, rope, value;
+};
+
 /* Factors of a token's embedding, of the output of a block, of q·k, and of the logits. 1: none. */
 struct hparams_scale {
     float embedding, residual, attention, logits;
@@ -78,7 +87,9 @@ struct hparams {
     const struct arch *desc;
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
+    uint32_t nextn; /* layers of the file behind the n_layers: they predict later tokens, and are not computed */
     struct hparams_experts experts;
+    struct hparams_mla mla;
     uint32_t rope_dim;
     uint32_t sections[3];          /* M-RoPE: pairs that rotate by time, row, column; 0: the model has one position */
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
@@ -122,6 +133,23 @@ static inline const struct kv_group *hparams_state(const struct hparams *s)
 {
     const struct kv_group *last = &s->groups[s->n_groups - 1];
     return last->kind == KV_STATE ? last : NULL;
+}
+
+/* Values of a token's queries as they are stored, and of what it gets from attention. */
+static inline size_t hparams_queries(const struct hparams *s)
+{
+    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.nope + s->mla.rope : s->head_dim);
+}
+
+static inline size_t hparams_attended(const struct hparams *s)
+{
+    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.value : s->head_dim);
+}
+
+/* Values of V of one KV head that are not a part of its K. */
+static inline uint32_t hparams_values(const struct hparams *s)
+{
+    return s->mla.kv_rank ? 0 : s->head_dim;
 }
 
 /* The layer's feed-forward is a mixture of experts. */

@@ -50,6 +50,25 @@ static int idle(const struct keys *k, const char *name, float none, float own)
 }
 
 /*
+ * Latent attention with YaRN: yarn_log_multiplier is a tenth of DeepSeek's mscale_all_dim. With it, q and k as a whole
+ * are multiplied by 1 + 0.1 mscale_all_dim ln(factor), and their rotated parts by no factor more: in the models that
+ * there are, mscale equals it or is 1. Without it llama.cpp multiplies the rotated parts, and then all of q and k, by
+ * what YaRN multiplies the rotated parts by.
+ */
+static int latent(struct rope *r, const struct keys *k, float own)
+{
+    char full[96];
+    float multiplier = 0;
+    int e = gguf_get_f32(k->g, keys_name(k, full, "rope.scaling.yarn_log_multiplier"), &multiplier);
+    if (e < 0) return e;
+    if (!(fabsf(multiplier) <= 1e3f))
+        return error_say(-EINVAL, "%s: key '%s' has the invalid value %g", gguf_path(k->g), full, multiplier);
+    if (multiplier != 0) r->magnitude /= own;
+    r->spread = r->magnitude * (float)(1 - multiplier * (r->kind == ROPE_YARN ? log(r->scale) : 0));
+    return 0;
+}
+
+/*
  * YaRN multiplies cosines and sines by 1 + 0.1 ln(factor), and attn_factor multiplies that. llama.cpp overwrites
  * yarn_attn_factor with this (llama-context.cpp), and ignores the other two for most of the supported architectures. A
  * yarn_log_multiplier m (@multiplier) divides by 1 + 0.1 m ln(factor): it is Hugging Face's mscale_all_dim. Hugging
@@ -57,6 +76,7 @@ static int idle(const struct keys *k, const char *name, float none, float own)
  */
 static int magnitude(struct rope *r, const struct keys *k, bool multiplier)
 {
+    char full[96];
     const bool yarn = r->kind == ROPE_YARN;
     const double length = yarn && r->scale < 1 ? -0.1 * log(r->scale) : 0;
     float all = 0, own = (float)(1 + length);
@@ -65,10 +85,10 @@ static int magnitude(struct rope *r, const struct keys *k, bool multiplier)
     if (!e) e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
     if (!e) e = idle(k, "rope.scaling.yarn_attn_factor", 1, own);
     if (!e) e = idle(k, "rope.scaling.yarn_ext_factor", yarn, yarn);
-    if (!e && !multiplier) e = idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
     if (!e) e = idle(k, "rope.scaling.alpha", 0, 1);
     r->magnitude *= own;
-    return e;
+    if (!e && gguf_find(k->g, keys_name(k, full, "attention.kv_lora_rank"))) return latent(r, k, own);
+    return e || multiplier ? e : idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
 }
 
 /* The parameters of a scaling other than its factor. */
@@ -94,8 +114,15 @@ int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t c
     const struct keys own = {g, arch}, *k = &own;
     float factor = 1;
     bool none;
-    *r = (struct rope){
-        .base = 10000, .scale = 1, .magnitude = 1, .original = ctx, .fast = 32, .slow = 1, .low = 1, .high = 4};
+    *r = (struct rope){.base = 10000,
+                       .scale = 1,
+                       .magnitude = 1,
+                       .spread = 1,
+                       .original = ctx,
+                       .fast = 32,
+                       .slow = 1,
+                       .low = 1,
+                       .high = 4};
     int e = keys_f32(k, &r->base, "rope.freq_base", OPTIONAL, 1e12f);
     if (!e) e = scaling(r, k, &none);
     if (!e) e = keys_f32(k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */

@@ -18,6 +18,7 @@ struct rope {
     enum rope_kind kind;
     float base, scale; /* scale: 1/factor */
     float magnitude;   /* factor of the cosines and sines */
+    float spread;      /* factor of all of q and of k, in models with latent attention */
     uint32_t original; /* context length before the scaling */
     float fast, slow;  /* YaRN's bounds, in turns within the original context */
     float low, high;   /* Llama 3's */

@@ -50,7 +50,7 @@ int reference_frequencies(struct pass *p)
 }
 
 /* One head at a place. */
-static void rotate(const struct pass *p, float *x, struct item_place at)
+void reference_rotate_head(const struct pass *p, float *x, struct item_place at)
 {
     const struct hparams *s = &p->r->s;
     const bool slides = hparams_window(s, p->layer) > 0;
@@ -69,7 +69,8 @@ static void rope(const struct pass *p, float *v, uint32_t heads)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         const struct item_place at = p->r->places ? p->r->places[i] : (struct item_place){{i, i, i}};
-        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, at);
+        for (uint32_t h = 0; h < heads; h++)
+            reference_rotate_head(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, at);
     }
 }
 
@@ -102,13 +103,13 @@ static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
             double sum = 0;
             memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
             const uint32_t at = i - p->window + 1 - p->sinks + j;
-            rotate(p, key, (struct item_place){{at, at, at}});
+            reference_rotate_head(p, key, (struct item_place){{at, at, at}});
             for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
             p->score[(size_t)i * p->n + j] = (float)sum;
         }
 }
 
-static void softmax(struct pass *p, uint32_t head)
+void reference_softmax(struct pass *p, uint32_t head)
 {
     const double scale = p->r->s.scale.attention, cap = p->r->s.cap.attention;
     for (uint32_t i = 0; i < p->n; i++) {
@@ -126,14 +127,12 @@ static void softmax(struct pass *p, uint32_t head)
     }
 }
 
-/* q grows with the position, in steps. */
-static void warm(struct pass *p)
+void reference_warm(const struct pass *p, float *q, size_t all)
 {
     const struct hparams_temperature *t = &p->r->s.temperature;
-    const size_t all = (size_t)p->r->s.heads * p->r->s.head_dim;
     for (size_t i = 0; t->scale != 0 && i < p->n; i++) {
         const double by = 1 + t->scale * log(floor((double)i / t->floor) + 1);
-        for (size_t d = 0; d < all; d++) p->q[i * all + d] = (float)(p->q[i * all + d] * by);
+        for (size_t d = 0; d < all; d++) q[i * all + d] = (float)(q[i * all + d] * by);
     }
 }
 
@@ -145,7 +144,7 @@ int reference_attention(struct pass *p)
     rope(p, p->k, s->kv_heads);
     int e = s->desc->block.qk_after_rope ? reference_norm_heads(p) : 0;
     if (e) return e;
-    warm(p);
+    reference_warm(p, p->q, (size_t)s->heads * s->head_dim);
     int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
         ldk = (int)(s->kv_heads * s->head_dim);
     for (uint32_t h = 0; h < s->heads; h++) {
@@ -155,7 +154,7 @@ int reference_attention(struct pass *p)
         const struct blas_product pv = {p->att + q, p->score, p->v + kv, ldq, n, ldk, n, hd, n, false};
         blas_multiply(&p->r->blas, &qk);
         score_sinks(p, h, kv_head);
-        softmax(p, h);
+        reference_softmax(p, h);
         blas_multiply(&p->r->blas, &pv);
     }
     return 0;

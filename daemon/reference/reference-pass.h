@@ -45,6 +45,18 @@ int reference_output_norm(struct pass *p);
 /* Norm q and k. 0, or -errno and the error message. */
 int reference_norm_heads(struct pass *p);
 
+/* Latent attention: p->h -> p->h. 0, or -errno and the error message. */
+int reference_mla(struct pass *p);
+
+/* Rotate one head @x at a place, if the layer rotates. */
+void reference_rotate_head(const struct pass *p, float *x, struct item_place at);
+
+/* Multiply the queries q[n][all] by the temperatures of their positions: they grow in steps. */
+void reference_warm(const struct pass *p, float *q, size_t all);
+
+/* p->score, the products of q and k of a head, become probabilities. */
+void reference_softmax(struct pass *p, uint32_t head);
+
 /* A mixture's feed-forward: p->h -> p->h. 0, or -errno and the error message. */
 int reference_experts(struct pass *p);
 

@@ -103,12 +103,11 @@ static int mamba_convolve(struct pass *p, const struct mamba *m)
 {
     const struct hparams_recurrent *s = &p->r->s.recurrent;
     const size_t all = (size_t)p->n * s->channels;
-    _cleanup_(freep) float *w = NULL, *bias = NULL, *raw = malloc(all * sizeof(*raw));
-    int e = raw ? reference_vectors(p, &w, "ssm_conv1d.weight") : error_origin(-ENOMEM);
-    if (!e) e = reference_vector(p, &bias, "ssm_conv1d.bias", 0);
+    _cleanup_(freep) float *bias = NULL, *raw = malloc(all * sizeof(*raw));
+    int e = raw ? reference_vector(p, &bias, "ssm_conv1d.bias", 0) : error_origin(-ENOMEM);
+    if (!e) memcpy(raw, m->xbc, all * sizeof(*raw));
+    if (!e) e = reference_convolution(p, m->xbc, raw, "ssm_conv1d");
     if (e) return e;
-    memcpy(raw, m->xbc, all * sizeof(*raw));
-    convolve(m->xbc, raw, w, s->taps, s->channels, p->n);
     for (size_t i = 0; i < all; i++) {
         double v = (double)m->xbc[i] + (bias ? bias[i % s->channels] : 0);
         m->xbc[i] = (float)(v / (1 + exp(-v)));

@@ -166,6 +166,13 @@ static int gated_queries(struct pass *p, float *gate)
     return e;
 }
 
+static int latent_block(struct pass *p)
+{
+    int e = reference_norm(p, p->h, p->x, p->n, p->r->s.dim, "attn_norm");
+    if (!e) e = reference_mla(p);
+    return e ? e : add(p, p->r->s.desc->post_norm ? "post_attention_norm" : NULL);
+}
+
 static int attention_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
@@ -284,7 +291,7 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
         const uint8_t parts = s->parts[p->layer];
         if (parts & LAYER_RECURRENT) memcpy(p->beside, p->x, (size_t)p->n * s->dim * sizeof(*p->x));
-        if (parts & LAYER_ATTENTION) e = attention_block(p);
+        if (parts & LAYER_ATTENTION) e = s->mla.kv_rank ? latent_block(p) : attention_block(p);
         if (!e && parts & LAYER_RECURRENT) e = recurrent_block(p, p->beside);
         if (!e && parts & LAYER_FFN) e = second_block(p);
     }

@@ -36,7 +36,7 @@ uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type)
 {
     uint64_t layers = 0;
     for (uint32_t g = 0; g < s->n_groups; g++) layers += s->groups[g].kind == KV_STATE ? 0 : s->groups[g].n_layers;
-    return 2 * layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
+    return layers * backend_kv_bytes(s, type);
 }
 
 uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel, uint32_t ctx)

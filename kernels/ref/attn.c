@@ -40,12 +40,18 @@ static float v_q8(const void *block, size_t dim, size_t d, size_t j)
     return (float)q[j * dim + d] * ref_f16(scale[j * kv_groups(dim) + d / KV_GROUP]);
 }
 
+static size_t width(const struct kern_attn *a)
+{
+    return a->v ? a->dim : a->v_dim;
+}
+
 /* One query and one block; keys [lo, hi) are visible, at least one. m, l, o are updated. */
 static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsigned lo, unsigned hi, load_fn k,
                          load_fn v)
 {
     const float *q = a->q[iq];
-    float *o = a->o + iq * a->dim;
+    const size_t wide = width(a);
+    float *o = a->o + iq * wide;
     float s[KV_BLOCK], p[KV_BLOCK] = {0}, max = -INFINITY;
 
     for (unsigned j = lo; j < hi; j++) {
@@ -62,11 +68,12 @@ static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsign
         float c = ref_exp(a->m[iq] - max);
         a->m[iq] = max;
         a->l[iq] *= c;
-        for (size_t d = 0; d < a->dim; d++) o[d] *= c;
+        for (size_t d = 0; d < wide; d++) o[d] *= c;
     }
     for (unsigned j = lo; j < hi; j++) {
         p[j] = ref_exp(s[j] - a->m[iq]);
-        for (size_t d = 0; d < a->dim; d++) o[d] = fmaf(p[j], v(a->v[ib], a->dim, d, j), o[d]);
+        for (size_t d = 0; d < wide; d++)
+            o[d] = fmaf(p[j], a->v ? v(a->v[ib], a->dim, d, j) : k(a->k[ib], a->dim, d, j), o[d]);
     }
     a->l[iq] += ref_fold(p, KV_BLOCK);
 }
@@ -76,7 +83,7 @@ static inline void attn(const struct kern_attn *a, load_fn k, load_fn v)
     for (size_t iq = 0; iq < a->n_q; iq++) {
         a->m[iq] = -INFINITY;
         a->l[iq] = 0;
-        memset(a->o + iq * a->dim, 0, a->dim * sizeof(float));
+        memset(a->o + iq * width(a), 0, width(a) * sizeof(float));
         for (size_t ib = 0; ib < a->n_blocks; ib++) {
             size_t first = ib * KV_BLOCK, begin = a->begin[iq], end = a->end[iq];
             unsigned lo = begin <= first ? 0 : begin - first < KV_BLOCK ? (unsigned)(begin - first) : KV_BLOCK;

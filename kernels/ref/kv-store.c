@@ -8,7 +8,7 @@ KERN_KV_STORE(REF(kv_store_f32))
     float *kb = kblock, *vb = vblock;
     for (size_t d = 0; d < dim; d++) {
         kb[d * KV_BLOCK + slot] = k[d];
-        vb[slot * dim + d] = v[d];
+        if (v) vb[slot * dim + d] = v[d];
     }
 }
 
@@ -17,7 +17,7 @@ KERN_KV_STORE(REF(kv_store_f16))
     uint16_t *kb = kblock, *vb = vblock;
     for (size_t d = 0; d < dim; d++) {
         kb[d * KV_BLOCK + slot] = ref_to_f16(k[d]);
-        vb[slot * dim + d] = ref_to_f16(v[d]);
+        if (v) vb[slot * dim + d] = ref_to_f16(v[d]);
     }
 }
 
@@ -42,10 +42,10 @@ static uint16_t quantize(int8_t *q, size_t step, const float *x, size_t n)
 KERN_KV_STORE(REF(kv_store_q8))
 {
     int8_t *kq = kblock, *vq = vblock;
-    uint16_t *kd = (void *)(kq + kv_codes(dim)), *vd = (void *)(vq + kv_codes(dim));
+    uint16_t *kd = (void *)(kq + kv_codes(dim)), *vd = v ? (void *)(vq + kv_codes(dim)) : NULL;
     for (size_t g = 0, d = 0; d < dim; g++, d += KV_GROUP) {
         size_t n = dim - d < KV_GROUP ? dim - d : KV_GROUP;
         kd[g * KV_BLOCK + slot] = quantize(kq + d * KV_BLOCK + slot, KV_BLOCK, k + d, n);
-        vd[slot * kv_groups(dim) + g] = quantize(vq + slot * dim + d, 1, v + d, n);
+        if (v) vd[slot * kv_groups(dim) + g] = quantize(vq + slot * dim + d, 1, v + d, n);
     }
 }

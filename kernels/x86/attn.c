@@ -18,6 +18,11 @@
 #endif
 #define MAX_DIM 256 /* of a block that is widened once for many queries */
 
+V size_t width(const struct kern_attn *a)
+{
+    return a->v ? a->dim : a->v_dim;
+}
+
 struct state {
     const struct kern_attn *a;
     size_t first;                    /* query of the tile */
@@ -93,11 +98,12 @@ V void raise_top(const struct kern_attn *a, size_t i, float top)
     if (m == -INFINITY) {
         a->m[i] = top;
     } else if (top > m) {
-        float *o = a->o + i * a->dim;
+        const size_t wide = width(a);
+        float *o = a->o + i * wide;
         v16 c = v16_exp(v16_set1(m - top));
         size_t d = 0;
-        for (; d + 16 <= a->dim; d += 16) v16_store(o + d, v16_mul(v16_load(o + d), c));
-        if (d < a->dim) v16_store_n(o + d, v16_mul(v16_load_n(o + d, a->dim - d), c), a->dim - d);
+        for (; d + 16 <= wide; d += 16) v16_store(o + d, v16_mul(v16_load(o + d), c));
+        if (d < wide) v16_store_n(o + d, v16_mul(v16_load_n(o + d, wide - d), c), wide - d);
         a->l[i] *= _mm256_cvtss_f32(v16_low(c));
         a->m[i] = top;
     }
@@ -151,7 +157,7 @@ V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, 
 {
     const enum kern_kv kv = y.kv;
     const void *v = y.v;
-    size_t dim = s->a->dim;
+    size_t dim = width(s->a);
     float *o = s->a->o + (s->first + i0) * dim + d0;
     v16 acc[PV_Q][PV_D];
     UNROLL
@@ -192,7 +198,7 @@ V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, 
 /* All dims of nq queries. */
 V void add_rows(unsigned nq, const struct state *s, unsigned i0, struct values y)
 {
-    size_t d = 0, dim = s->a->dim;
+    size_t d = 0, dim = width(s->a);
     if (y.lo >= y.hi) return;
     for (; d + 16 * PV_D <= dim; d += 16 * PV_D) add_values(nq, PV_D, s, i0, y, d, 16);
     for (; d + 16 <= dim; d += 16) add_values(nq, 1, s, i0, y, d, 16);
@@ -285,12 +291,68 @@ static void start(const struct kern_attn *a)
         a->m[i] = -INFINITY;
         a->l[i] = 0;
     }
-    memset(a->o, 0, a->n_q * a->dim * sizeof(*a->o));
+    memset(a->o, 0, a->n_q * width(a) * sizeof(*a->o));
+}
+
+/* v[32][n] = the first n rows of k[dim][32]. */
+static void transpose(float *v, const float *k, size_t n)
+{
+    size_t d = 0;
+    for (; d + 8 <= n; d += 8)
+        for (size_t j = 0; j < KV_BLOCK; j += 8) {
+            __m256 r[8], t[8];
+            UNROLL
+            for (unsigned i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(k + (d + i) * KV_BLOCK + j);
+            UNROLL
+            for (unsigned i = 0; i < 8; i += 4) {
+                __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+                __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), e = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+                t[i] = _mm256_shuffle_ps(a, c, 0x44), t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+                t[i + 2] = _mm256_shuffle_ps(b, e, 0x44), t[i + 3] = _mm256_shuffle_ps(b, e, 0xee);
+            }
+            UNROLL
+            for (unsigned i = 0; i < 4; i++) {
+                _mm256_storeu_ps(v + (j + i) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
+                _mm256_storeu_ps(v + (j + i + 4) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
+            }
+        }
+    for (; d < n; d++)
+        for (size_t j = 0; j < KV_BLOCK; j++) v[j * n + d] = k[d * KV_BLOCK + j];
+}
+
+/* K of a block as f32. */
+V void widen_k(float *k, const void *block, size_t dim, enum kern_kv kv)
+{
+    for (size_t d = 0; d < dim; d++) {
+        const uint16_t *scale = scales(block, dim) + d / KV_GROUP * KV_BLOCK;
+        for (size_t j = 0; j < KV_BLOCK; j += 16) {
+            v16 x = load_kv(block, d * KV_BLOCK + j, kv);
+            v16_store(k + d * KV_BLOCK + j, kv == KERN_KV_Q8 ? v16_mul(x, v16_load_f16(scale + j)) : x);
+        }
+    }
+}
+
+/* The values are parts of the keys. */
+V void attn_shared(const struct kern_attn *a, enum kern_kv kv)
+{
+    float wide[KV_BLOCK * KERN_SHARED_DIM], v[KV_BLOCK * KERN_SHARED_DIM];
+    struct state s = {.a = a};
+    start(a);
+    for (size_t ib = 0; ib < a->n_blocks; ib++) {
+        const float *k = kv == KERN_KV_F32 ? a->k[ib] : wide;
+        if (kv != KERN_KV_F32) widen_k(wide, a->k[ib], a->dim, kv);
+        transpose(v, k, a->v_dim);
+        block(&s, ib, k, v, KERN_KV_F32);
+    }
 }
 
 KERN_ATTN(X86(attn_f32))
 {
     struct state s = {.a = a};
+    if (!a->v) {
+        attn_shared(a, KERN_KV_F32);
+        return;
+    }
     start(a);
     for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
 }
@@ -301,6 +363,10 @@ typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock
 V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
 {
     struct state s = {.a = a};
+    if (!a->v) {
+        attn_shared(a, kv);
+        return;
+    }
     start(a);
     if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
         for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], kv);

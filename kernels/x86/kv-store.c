@@ -7,7 +7,7 @@ KERN_KV_STORE(X86(kv_store_f32))
 {
     float *kb = kblock, *vb = vblock;
     for (size_t d = 0; d < dim; d++) kb[d * KV_BLOCK + slot] = k[d];
-    memcpy(vb + slot * dim, v, dim * sizeof(*v));
+    if (v) memcpy(vb + slot * dim, v, dim * sizeof(*v));
 }
 
 KERN_KV_STORE(X86(kv_store_f16))
@@ -18,7 +18,7 @@ KERN_KV_STORE(X86(kv_store_f16))
         uint16_t h[16];
         v16_store_f16_n(h, v16_load_n(k + d, n), 16);
         for (size_t i = 0; i < n; i++) kb[(d + i) * KV_BLOCK + slot] = h[i];
-        v16_store_f16_n(vb + slot * dim + d, v16_load_n(v + d, n), n);
+        if (v) v16_store_f16_n(vb + slot * dim + d, v16_load_n(v + d, n), n);
     }
 }
 
@@ -42,12 +42,13 @@ V uint16_t quantize(int8_t q[KV_GROUP], const float *x, size_t n)
 KERN_KV_STORE(X86(kv_store_q8))
 {
     int8_t *kq = kblock, *vq = vblock;
-    uint16_t *kd = (void *)(kq + kv_codes(dim)), *vd = (void *)(vq + kv_codes(dim));
+    uint16_t *kd = (void *)(kq + kv_codes(dim)), *vd = v ? (void *)(vq + kv_codes(dim)) : NULL;
     for (size_t g = 0, d = 0; d < dim; g++, d += KV_GROUP) {
         size_t n = dim - d < KV_GROUP ? dim - d : KV_GROUP;
         int8_t q[KV_GROUP];
         kd[g * KV_BLOCK + slot] = quantize(q, k + d, n);
         for (size_t i = 0; i < n; i++) kq[(d + i) * KV_BLOCK + slot] = q[i];
+        if (!v) continue;
         vd[slot * kv_groups(dim) + g] = quantize(q, v + d, n);
         memcpy(vq + slot * dim + d, q, n);
     }

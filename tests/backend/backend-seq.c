@@ -14,7 +14,7 @@ struct backend *tiny_backend(const struct gguf *g, const struct tiny_backend_con
     struct backend *b = NULL;
     assert_int_equal(hparams_read(&s, g), 0);
     uint32_t ctx = c->ctx ? c->ctx : s.ctx, blocks = c->blocks ? c->blocks : 8 * ((ctx + KV_BLOCK - 1) / KV_BLOCK);
-    size_t block = (size_t)s.groups[0].n_layers * s.kv_heads * 2 * kern_kv_bytes(c->kv_type, s.head_dim);
+    size_t block = (size_t)s.groups[0].n_layers * backend_kv_bytes(&s, c->kv_type);
     const uint64_t states = hparams_state(&s) ? TINY_STATES * hparams_state(&s)->state_bytes : 0;
     struct backend_config config = {.threads = c->threads ? c->threads : 1,
                                     .ctx = ctx,

@@ -6,6 +6,8 @@ VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen
             "arcee", "cohere2", "command-r", "command-r-plus", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
             "stablelm", "stablelm-parallel", "starcoder2",
             "apertus", "bitnet", "chatglm", "falcon", "gptneox", "gptneox-serial", "phi2", "qwen3vl",
+            "glm4moe", "glm4moe-normed", "granitemoe", "ernie4_5-moe", "hunyuan-moe", "bailingmoe2", "olmoe", "dots1", "deepseek",
+            "qwen3vlmoe", "deepseek2", "deepseek2-lite", "deepseek2-older", "minicpm3", "mistral4",
             "lfm2", "lfm2moe", "mamba2", "granitehybrid", "granitehybrid-experts", "falcon-h1",
             "nemotron_h", "qwen35", "qwen35moe", "qwen3next"]
 RECURRENT = VARIANTS[VARIANTS.index("lfm2"):]  # with layers that have a state
@@ -13,7 +15,7 @@ WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss", "cohere2", "exaone4-window"] 
 
 # general.architecture, where it is not the variant's name.
 ARCH = {"olmo3": "olmo2", "mixtral": "llama"}
-HYPHENS = ["command-r", "falcon-h1", "gpt-oss", "hunyuan-dense"]  # are in these; in other variants they end it
+HYPHENS = ["command-r", "ernie4_5-moe", "falcon-h1", "gpt-oss", "hunyuan-dense", "hunyuan-moe"]  # are in these; in other variants they end it
 
 # About 20 and 300 tokens: inside the windows, and far beyond them.
 PROMPTS = ["Once upon a time", "the little cat and the red hat sat on a mat; " * 9 + "then"]

@@ -127,3 +127,9 @@ def test_a_model_of_text_only(home, models, tmp_path):
     r = subprocess.run([HOBD, "serve", "-m", models("qwen3vl"), "--mmproj", mmproj], env=home.env, stdin=subprocess.DEVNULL,
                        capture_output=True, text=True, timeout=60)
     assert r.returncode and "images and sounds are not supported in a 'qwen3vl' model" in r.stderr
+
+
+def test_inspect_tells_of_layers(models):
+    out = subprocess.run([HOBD, "inspect", models("glm4moe")], capture_output=True, text=True, check=True).stdout
+    assert "architecture glm4moe: 3 layers, width 64, 12 experts of 32, 4 for each token, a shared one of 32, 1 layers without experts and with ffn 96, " in out
+    assert "not computed: 1 more layers, which predict later tokens" in out

@@ -138,6 +138,65 @@ static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape 
     capped(c, dim, n_q, len, shape, size, 0);
 }
 
+static struct kern_attn outputs(const struct kern_attn *a, size_t width)
+{
+    struct kern_attn out = *a;
+    out.m = mem(a->n_q * 4), out.l = mem(a->n_q * 4), out.o = mem(a->n_q * width * 4);
+    return out;
+}
+
+/* Values that are the first @v_dim dims of the keys: the bits of a V that holds the same (as many of its dims). */
+static void shared(struct check *c, size_t dim, size_t v_dim, size_t n_q, size_t len, enum shape shape)
+{
+    const enum kern_kv kv = (enum kern_kv)c->type;
+    struct kase k = {0};
+    k.a = (struct kern_attn){.q = k.q, .begin = k.begin, .end = k.end, .n_q = n_q, .dim = dim, .k = k.k, .v = k.v};
+    k.a.n_blocks = (len + KV_BLOCK - 1) / KV_BLOCK;
+    k.a.scale = 1 / sqrtf((float)dim);
+    ranges(&k, len, shape);
+    fill_kv(&k, c->table, kv);
+    const size_t bytes = kern_kv_bytes(kv, dim);
+    float *x = mem(dim * sizeof(*x));
+    for (size_t b = 0; b < k.a.n_blocks; b++) {
+        void *keys = mem(bytes), *both = mem(bytes), *values = mem(bytes);
+        for (unsigned slot = 0; slot < KV_BLOCK; slot++) {
+            for (size_t d = 0; d < dim; d++) x[d] = rng_float();
+            c->table->kv_store[kv](keys, NULL, slot, x, NULL, dim);
+            c->ref->kv_store[kv](both, values, slot, x, x, dim);
+        }
+        same_bytes(keys, both, bytes, "kv_store of K alone");
+        k.k[b] = keys, k.v[b] = values;
+    }
+    for (size_t i = 0; i < n_q; i++) {
+        float *q = mem(dim * sizeof(*q));
+        for (size_t d = 0; d < dim; d++) q[d] = rng_float();
+        k.q[i] = q;
+    }
+    struct kern_attn apart = outputs(&k.a, dim);
+    c->ref->attn[kv](&apart);
+    k.a.v = NULL, k.a.v_dim = v_dim;
+    struct kern_attn want = outputs(&k.a, v_dim), got = outputs(&k.a, v_dim);
+    c->ref->attn[kv](&want);
+    c->table->attn[kv](&got);
+    same_floats(got.m, apart.m, n_q, "shared attn m: dim %zu of %zu n_q %zu", v_dim, dim, n_q);
+    same_floats(got.l, apart.l, n_q, "shared attn l: dim %zu of %zu n_q %zu", v_dim, dim, n_q);
+    same_floats(got.o, want.o, n_q * v_dim, "shared attn o: dim %zu of %zu n_q %zu", v_dim, dim, n_q);
+    for (size_t i = 0; i < n_q; i++)
+        same_floats(got.o + i * v_dim, apart.o + i * dim, v_dim, "shared attn o %zu: dim %zu of %zu", i, v_dim, dim);
+    free(k.tokens);
+    mem_reset();
+}
+
+void check_shared_attn(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t dim = 1; dim <= 100; dim += 3)
+        shared(c, dim, 1 + rng_below((uint32_t)dim), 1 + rng_below(MAX_Q), 1 + rng_below(100),
+               (enum shape)rng_below(SHAPES));
+    for (size_t n_q = 1; n_q <= MAX_Q; n_q += 5) shared(c, 576, 512, n_q, 1 + rng_below(100), CAUSAL);
+    shared(c, KERN_SHARED_DIM, KERN_SHARED_DIM, 9, 40, WINDOW);
+}
+
 void check_attn(void **state)
 {
     CHECK_BEGIN(state);

@@ -90,6 +90,10 @@ static void one_copy(enum kern_kv kv, size_t dim, unsigned tokens)
     same_bytes(got, want, 2 * bytes, "kv_copy %s dim %zu tokens %u", kern_kv_name(kv), dim, tokens);
     kern_kv_copy(kv, got, got, tokens, dim);
     same_bytes(got, want, 2 * bytes, "kv_copy onto itself");
+    memcpy(got, old, 2 * bytes);
+    kern_k_copy(kv, got, src, tokens, dim);
+    same_bytes(got, want, bytes, "k_copy %s dim %zu tokens %u", kern_kv_name(kv), dim, tokens);
+    same_bytes(got + bytes, old + bytes, bytes, "k_copy leaves V");
     mem_reset();
 }
 

@@ -32,6 +32,7 @@ struct check {
 void check_matmul(void **state);
 void check_attn(void **state);
 void check_attn_merge(void **state);
+void check_shared_attn(void **state);
 void check_kv_store(void **state);
 void check_quantize(void **state);
 void check_rmsnorm(void **state);

@@ -42,6 +42,7 @@ static void add_variant(struct check c)
     add_matmul(c);
     for (c.type = 0; c.type < KERN_KV_TYPES; c.type++) {
         add(check_attn, c, "attn", kern_kv_name((enum kern_kv)c.type));
+        add(check_shared_attn, c, "attn, shared", kern_kv_name((enum kern_kv)c.type));
         add(check_kv_store, c, "kv_store", kern_kv_name((enum kern_kv)c.type));
     }
     c.type = 0;

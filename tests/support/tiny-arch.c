@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/tiny-arch.h"
+#include "tests/support/tiny-arch-parts.h"
 #include <stddef.h>
 #include <string.h>
-
-#define Q_K_V                                                                                                          \
-    {"attn_q.weight", 'd', 'q'}, {"attn_k.weight", 'd', 'v'}, {"attn_v.weight", 'd', 'v'},                             \
-    {                                                                                                                  \
-        "attn_output.weight", 'q', 'd'                                                                                 \
-    }
-#define GATE_UP_DOWN                                                                                                   \
-    {"ffn_gate.weight", 'd', 'f'}, {"ffn_up.weight", 'd', 'f'},                                                        \
-    {                                                                                                                  \
-        "ffn_down.weight", 'f', 'd'                                                                                    \
-    }
 
 static const struct tiny_tensor biased[] = {
     {"attn_norm.weight", 'd', 0},
@@ -95,12 +84,6 @@ static const struct tiny_tensor all_normed[] = {
     {"post_ffw_norm.weight", 'd', 0},
     {NULL},
 };
-
-#define EXPERTS                                                                                                        \
-    {"ffn_gate_inp.weight", 'd', 'n'}, {"ffn_gate_exps.weight", 'd', 'e', 'n'}, {"ffn_up_exps.weight", 'd', 'e', 'n'}, \
-    {                                                                                                                  \
-        "ffn_down_exps.weight", 'e', 'd', 'n'                                                                          \
-    }
 
 static const struct tiny_tensor mixture[] = {
     {"attn_norm.weight", 'd', 0}, Q_K_V, {"ffn_norm.weight", 'd', 0}, EXPERTS, {NULL},
@@ -685,6 +668,8 @@ const struct tiny_arch *tiny_arch_find(const char *name)
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
         if (!strcmp(name, table[i].name)) return &table[i];
     for (const struct tiny_arch *a = tiny_arch_delta; a->name; a++)
+        if (!strcmp(name, a->name)) return a;
+    for (const struct tiny_arch *a = tiny_arch_experts; a->name; a++)
         if (!strcmp(name, a->name)) return a;
     return NULL;
 }

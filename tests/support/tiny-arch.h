@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 /* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
- * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's, c the taps of a
- * convolution, B three times d, X twice q (with gates); of Mamba-2 I the inner width, C its channels, P its whole
- * input, G a group of it, g its groups, m its heads; of the delta rule x all its inputs, y its values, z the number of
- * value heads, Z twice that, w values of a head; 1 one; rows 0: a vector; stack 0: one matrix. Biases, routers and
- * convolutions are F32. */
+ * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's, S twice e; of latent
+ * attention i q_rank, j kv_rank, J that and rope, p nope, y value, x all of q, z all values, w all of both; c the taps
+ * of a convolution, B three times d, D twice d, X twice q (with gates); of Mamba-2 I the inner width, C its channels, P
+ * its whole input, G a group of it, g its groups, m its heads; of the delta rule x all its inputs, y its values, z the
+ * number of value heads, Z twice that, w values of a head; 1 one; rows 0: a vector; stack 0: one matrix. Biases,
+ * routers and convolutions are F32. */
 struct tiny_tensor {
     const char *name; /* after "blk.N." */
     char k, rows, stack;
@@ -31,12 +32,17 @@ struct tiny_arch {
     const char *arch;                                       /* general.architecture; NULL: the name */
     uint32_t layers;                                        /* 0: as told */
     uint32_t head_dim;                                      /* 0: as told */
+    uint32_t kv_heads;                                      /* 0: as told */
     bool untied;                                            /* the file must have an output.weight */
     uint32_t experts, experts_used, expert_ffn, shared_ffn; /* expert_ffn 0: ffn; as keys where not 0 */
+    struct {
+        uint32_t q_rank, kv_rank, nope, rope, value; /* of latent attention */
+    } mla;
     const struct tiny_tensor *tensors;
-    struct tiny_key keys[12]; /* the last one is empty */
-    const char *kinds;        /* a letter for each layer: a attention, r recurrent, f a feed-forward; NULL: all alike */
-    uint32_t taps;            /* of a convolution */
+    struct tiny_key keys[24]; /* the last one is empty */
+    const char *kinds; /* a letter for each layer: a attention, r recurrent, f a feed-forward; d without experts, e with
+                          experts, n not computed; NULL: all alike */
+    uint32_t taps;     /* of a convolution */
     uint32_t inner, state, mamba_heads, mamba_groups; /* of Mamba-2; as keys where not 0 */
     bool alone;                                       /* keys of attention and feed-forward are 0 */
     const char *output_norm;                          /* NULL: output_norm */

@@ -184,13 +184,22 @@ static void tensors(struct writer *w, enum pass pass)
         ['d'] = t->dim, ['f'] = t->ffn, ['q'] = q, ['v'] = v, ['h'] = head, ['Q'] = q + 2 * v, ['F'] = 2 * t->ffn};
     size['H'] = t->heads, size['K'] = t->kv_heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
     size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
+    size['i'] = a->mla.q_rank, size['j'] = a->mla.kv_rank, size['J'] = a->mla.kv_rank + a->mla.rope;
+    size['p'] = a->mla.nope;
+    size['S'] = 2 * size['e'], size['D'] = 2 * t->dim;
     size['c'] = a->taps, size['B'] = 3 * t->dim;
     size['I'] = a->inner, size['m'] = a->mamba_heads, size['g'] = a->mamba_groups, size['1'] = 1;
     size['G'] = a->mamba_groups ? a->inner / a->mamba_groups : 0;
     size['C'] = a->inner + 2 * a->mamba_groups * a->state;
     size['P'] = size['I'] + size['C'] + size['m'];
-    size['X'] = 2 * q, size['w'] = a->delta_dim, size['z'] = a->value_heads, size['Z'] = 2 * a->value_heads;
-    size['y'] = size['z'] * size['w'], size['x'] = size['y'] + 2 * a->key_heads * size['w'];
+    size['X'] = 2 * q, size['Z'] = 2 * a->value_heads;
+    if (a->mla.kv_rank) {
+        size['y'] = a->mla.value, size['x'] = t->heads * (a->mla.nope + a->mla.rope);
+        size['z'] = t->heads * a->mla.value, size['w'] = t->heads * (a->mla.nope + a->mla.value);
+    } else {
+        size['w'] = a->delta_dim, size['z'] = a->value_heads;
+        size['y'] = size['z'] * size['w'], size['x'] = size['y'] + 2 * a->key_heads * size['w'];
+    }
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
@@ -434,6 +443,7 @@ static struct tiny resolve(const struct tiny *t, struct tiny_arch *a)
     if (!known) a->name = t->arch;
     if (a->layers) own.layers = a->layers;
     if (a->head_dim && !own.head_dim) own.head_dim = a->head_dim;
+    if (a->kv_heads) own.kv_heads = a->kv_heads;
     if (a->untied) own.tied = false;
     return own;
 }
@@ -449,6 +459,8 @@ int tiny_write(const struct tiny *as_told, const char *path)
     if (widest < a.shared_ffn) widest = a.shared_ffn;
     if (widest < 4096) widest = 4096; /* biases of the vocabulary, and of q, k and v */
     if (widest < a.inner + 2 * a.mamba_groups * a.state) widest = a.inner + 2 * a.mamba_groups * a.state;
+    if (widest < 2 * t->dim) widest = 2 * t->dim;
+    if (widest < t->heads * a.mla.value) widest = t->heads * a.mla.value;
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);

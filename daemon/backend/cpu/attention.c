@@ -74,6 +74,12 @@ static void plan(struct wave *w)
     w->n = at - w->first;
 }
 
+/* Values that a query gets. */
+static size_t width(const struct hparams *y)
+{
+    return y->mla.kv_rank ? y->mla.kv_rank : y->head_dim;
+}
+
 /* First row of the partial results of one item. */
 static size_t item_row(const struct hparams *y, const struct attn_tile *tile, uint32_t head, uint32_t part)
 {
@@ -151,13 +157,14 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
                           .n_q = rows,
                           .dim = y->head_dim,
                           .k = k,
-                          .v = v,
+                          .v = y->mla.kv_rank ? NULL : v,
+                          .v_dim = y->mla.kv_rank,
                           .n_blocks = n_blocks,
                           .scale = y->scale.attention,
                           .cap = y->cap.attention,
                           .m = s->attn.m + row,
                           .l = s->attn.l + row,
-                          .o = s->attn.o + row * y->head_dim};
+                          .o = s->attn.o + row * width(y)};
     c->kern->attn[c->base.config.kv_type](&a);
 }
 
@@ -167,6 +174,23 @@ static bool whole_blocks(const struct hparams *y)
     return y->heads / y->kv_heads * y->head_dim % KERN_BLOCK == 0;
 }
 
+/* Merge the parts of a tile of latent attention: s->attn -> s->mla.latent. */
+static void merge_latent(const struct pass *p, const struct attn_tile *tile)
+{
+    const struct scratch *s = &p->c->scratch;
+    const struct hparams *y = &p->c->base.hparams;
+    const size_t rows = (size_t)tile->n * y->heads, dim = y->mla.kv_rank;
+    size_t row = item_row(y, tile, 0, 0);
+    for (size_t i = tile->token; i < tile->token + tile->n; i++)
+        for (uint32_t h = 0; h < y->heads; h++, row++) {
+            const size_t to = (size_t)h * p->n + i;
+            float *out = s->mla.latent.f + to * dim;
+            p->c->kern->attn_merge(out, s->attn.m + row, s->attn.l + row, rows, s->attn.o + row * dim, rows * dim,
+                                   tile->parts, dim);
+            cpu_quantize(p, &s->mla.latent, &s->mla.groups[h], to, 0, out, dim);
+        }
+}
+
 /* Merge the parts of a tile and KV head: s->attn -> s->att. */
 static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t head)
 {
@@ -174,6 +198,10 @@ static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t h
     const struct hparams *y = &p->c->base.hparams;
     const uint32_t group = y->heads / y->kv_heads;
     const size_t rows = (size_t)tile->n * group, dim = y->head_dim, columns = group * dim;
+    if (y->mla.kv_rank) {
+        merge_latent(p, tile);
+        return;
+    }
     size_t row = item_row(y, tile, head, 0);
     for (size_t i = tile->token; i < tile->token + tile->n; i++) {
         float *out = s->att.f + i * s->att.k + head * columns;
@@ -232,5 +260,6 @@ void cpu_attention(struct pass *p)
         grain = w.n_items / (compute_pool_threads(p->c->pool) * 4);
         cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1, grain ? grain : 1);
     }
-    if (p->quantize && !whole_blocks(&p->c->base.hparams)) cpu_each(p, quantize_tokens, p->n);
+    const struct hparams *y = &p->c->base.hparams;
+    if (p->quantize && !y->mla.kv_rank && !whole_blocks(y)) cpu_each(p, quantize_tokens, p->n);
 }

@@ -75,6 +75,16 @@ struct expert_scratch {
     struct acts mix;      /* [rows][dim] the experts' inputs, then in f their outputs */
 };
 
+/* Buffers of latent attention (struct hparams_mla). Rows by head: row h * n + i is head h of token i of n. */
+struct mla_scratch {
+    struct acts low;      /* [tokens][q_rank] */
+    struct acts nope;     /* [heads][tokens][nope] the parts of the queries that are not rotated */
+    float *absorbed;      /* [heads][tokens][kv_rank] these, expanded */
+    struct acts latent;   /* [heads][tokens][kv_rank] what attention gives */
+    float *value;         /* [heads][tokens][value] that, reduced */
+    struct group *groups; /* [heads] their rows */
+};
+
 /* Buffers of one wave of attention. */
 struct attn_scratch {
     uint32_t tile_tokens;    /* most tokens of a tile */
@@ -124,6 +134,7 @@ struct scratch {
     struct expert_scratch moe;
     struct attn_scratch attn;
     struct recurrent_scratch recurrent;
+    struct mla_scratch mla;
 };
 
 struct cpu {
@@ -208,6 +219,23 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
 /* Query heads [first, first + n) of token @i: scratch.q -> out[n][head_dim], with bias, norm and rotation. @sinks: the
  * query for the sinks, of a token that slides. */
 void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out);
+
+/* --- latent attention: cpu_mla_… in place of the same --- */
+
+/* The products of a layer's input, set[2]: K, and the queries or what they are made of. */
+void cpu_mla_products(const struct pass *p, struct product *set);
+
+/* The rest of the queries: scratch.mla.low -> scratch.q, scratch.mla.absorbed. */
+void cpu_mla_queries(struct pass *p);
+
+/* cpu_place_heads of the only K. */
+void cpu_mla_place(const struct pass *p, size_t i);
+
+/* cpu_query_heads. */
+void cpu_mla_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out);
+
+/* What the heads of the batch get: scratch.mla.latent -> scratch.att, quantized if @quantize. */
+void cpu_mla_values(struct pass *p, bool quantize);
 
 /* Attention: scratch.q and the KV of @p's layer -> scratch.att, which is also quantized if p->quantize. */
 void cpu_attention(struct pass *p);

@@ -166,7 +166,9 @@ static void input_block(struct pass *p, uint8_t parts)
     struct scratch *s = &p->c->scratch;
     struct product set[4 + RECURRENT_INPUTS] = {
         {&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}, {&p->w->q_gate, s->q_gate}};
-    uint32_t n = parts & LAYER_ATTENTION ? 3 + (p->w->q_gate.rows > 0) : 0;
+    const bool mla = p->c->base.hparams.mla.kv_rank > 0;
+    uint32_t n = !(parts & LAYER_ATTENTION) ? 0 : mla ? 2 : 3 + (p->w->q_gate.rows > 0);
+    if (n == 2) cpu_mla_products(p, set);
     if (parts & LAYER_RECURRENT) n += recurrent_products(p, set + n);
     const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
     p->norm = p->w->attn_norm;
@@ -195,10 +197,11 @@ static void keep_wanted(struct pass *p)
         if (n < i) {
             s->tokens[n] = s->tokens[i];
             move(s->x, n, i, y->dim);
-            move(s->q, n, i, (size_t)y->heads * y->head_dim);
+            move(s->q, n, i, hparams_queries(y));
             if (y->desc->q_gate) move(s->q_gate, n, i, (size_t)y->heads * y->head_dim);
+            move(s->mla.low.f, n, i, y->mla.q_rank);
             move(s->k, n, i, (size_t)y->kv_heads * y->head_dim);
-            move(s->v, n, i, (size_t)y->kv_heads * y->head_dim);
+            move(s->v, n, i, (size_t)y->kv_heads * hparams_values(y));
             for (uint32_t r = 0; r < hparams_ropes(y); r++) move(s->cs[r], n, i, y->rope_dim);
             move(s->sink_cs, n, i, y->rope_dim);
             for (uint32_t r = 0; r < RECURRENT_INPUTS; r++) move(s->recurrent.in[r], n, i, y->recurrent.in[r]);
@@ -250,8 +253,12 @@ static void attention_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
     const struct product out = {&p->w->o, p->c->base.hparams.parallel ? s->beside : s->h.f};
-    p->quantize = !p->w->attn_sub_norm && cpu_quantized(&out, 1);
+    const struct product reduce = {&p->w->mla.v_b, NULL};
+    const bool mla = p->c->base.hparams.mla.kv_rank > 0;
+    if (mla) cpu_mla_queries(p);
+    p->quantize = !p->w->attn_sub_norm && cpu_quantized(mla ? &reduce : &out, 1);
     cpu_attention(p);
+    if (mla) cpu_mla_values(p, cpu_quantized(&out, 1));
     if (p->w->attn_sub_norm) sub_norm(p, &s->att, p->w->attn_sub_norm, &out);
     cpu_products(p, &out, 1, &s->att, p->n);
     leave(p, p->w->o.bias, p->w->attn_post_norm);

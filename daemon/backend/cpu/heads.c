@@ -55,6 +55,10 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
 {
     const struct cpu *c = p->c;
     const struct hparams *y = &c->base.hparams;
+    if (y->mla.kv_rank) {
+        cpu_mla_place(p, i);
+        return;
+    }
     const struct token *t = &c->scratch.tokens[i];
     const struct kv_memory *kv = &c->kv[p->group];
     const size_t dim = y->head_dim, row = (i * y->kv_heads + first) * dim;
@@ -73,13 +77,21 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
     }
 }
 
-void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out)
+/* Queries before their temperature. */
+static void query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out)
 {
     const struct hparams *y = &p->c->base.hparams;
     const size_t dim = y->head_dim;
     memcpy(out, p->c->scratch.q + (i * y->heads + first) * dim, n * dim * sizeof(*out));
     const bool done = y->desc->qk_norm == QK_NORM_WHOLE; /* cpu_place_heads */
     finish(p, i, &(struct heads){out, first, n, done ? NULL : p->w->q.bias, done ? NULL : p->w->q_norm}, sinks);
+}
+
+void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out)
+{
+    const struct hparams *y = &p->c->base.hparams;
     const uint32_t pos = p->c->scratch.tokens[i].pos;
+    const size_t dim = y->head_dim;
+    (y->mla.kv_rank ? cpu_mla_query_heads : query_heads)(p, i, first, n, sinks, out);
     if (y->temperature.scale != 0 && pos >= y->temperature.floor) p->c->kern->scale(out, temperature(y, pos), n * dim);
 }

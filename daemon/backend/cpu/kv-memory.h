@@ -10,7 +10,7 @@
 
 struct kv_memory {
     uint8_t *mem;
-    size_t size, half; /* half: bytes of K (or V) of one block of one KV head */
+    size_t size, half, each; /* bytes of K of one block of one KV head; of its K and V */
     enum kern_kv type;
     uint32_t layers, blocks, kv_heads, head_dim; /* head_dim 0: states; as if of one layer and head */
 };
@@ -25,16 +25,16 @@ void kv_memory_fini(struct kv_memory *kv);
 
 size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all its layers */
 
-/* K of one block of one KV head; V follows. */
+/* K of one block of one KV head; V follows, unless it is a part of K (each is half). */
 static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)
 {
-    return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
+    return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * kv->each;
 }
 
 /* The state @block. */
 static inline float *kv_memory_state(const struct kv_memory *kv, uint32_t block)
 {
-    return (float *)(kv->mem + (size_t)block * 2 * kv->half);
+    return (float *)(kv->mem + (size_t)block * kv->each);
 }
 
 /* As the functions of struct backend_ops. They access only the memory of the given blocks and do not change *kv, so

@@ -25,7 +25,7 @@ static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t block
 static uint64_t block_bytes(const struct backend *b, uint32_t g)
 {
     const struct hparams *s = &b->hparams;
-    return 2 * (uint64_t)s->kv_heads * kern_kv_bytes(b->config.kv_type, s->head_dim) * s->groups[g].n_layers;
+    return backend_kv_bytes(s, b->config.kv_type) * s->groups[g].n_layers;
 }
 
 /* The bytes that group @g takes then; UINT64_MAX: more than there can be. */

@@ -62,20 +62,31 @@ static void lay_out_recurrent(struct recurrent_scratch *s, struct carver *c, con
     s->runs = carve(c, n, sizeof(*s->runs));
 }
 
+static void lay_out_mla(struct mla_scratch *s, struct carver *c, const struct hparams *y, size_t n)
+{
+    s->low = carve_acts(c, n, y->mla.q_rank, 0, 0);
+    s->nope = carve_acts(c, n * y->heads, y->mla.nope, 0, 0);
+    s->absorbed = carve(c, n * y->heads * y->mla.kv_rank, sizeof(float));
+    s->latent = carve_acts(c, n * y->heads, y->mla.kv_rank, 0, 0);
+    s->value = carve(c, n * y->heads * y->mla.value, sizeof(float));
+    s->groups = carve(c, y->heads, sizeof(*s->groups));
+}
+
 static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y, size_t n, size_t threads)
 {
-    uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
+    const size_t kv = y->kv_heads * y->head_dim;
     uint32_t ffn = widest_feed_forward(y);
     size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts.used;
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));
     s->beside = carve(c, y->parallel ? n * y->dim : 0, sizeof(float));
     s->h = carve_acts(c, n, y->dim, 0, 0);
-    s->q = carve(c, n * q, sizeof(float));
+    s->q = carve(c, n * hparams_queries(y), sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));
-    s->v = carve(c, n * kv, sizeof(float));
-    s->q_gate = carve(c, y->desc->q_gate ? n * q : 0, sizeof(float));
-    s->att = carve_acts(c, n, q, 0, 0);
+    s->v = carve(c, n * y->kv_heads * hparams_values(y), sizeof(float));
+    s->q_gate = carve(c, y->desc->q_gate ? n * hparams_queries(y) : 0, sizeof(float));
+    s->att = carve_acts(c, n, hparams_attended(y), 0, 0);
+    lay_out_mla(&s->mla, c, y, n);
     s->gated = carve_acts(c, n, ffn, rows, y->experts.ffn);
     s->columns = carve(c, threads * 2 * GATED_VALUES, sizeof(float));
     s->moe.route = carve(c, n * y->experts.n, sizeof(float));

@@ -182,6 +182,11 @@ static int want_qkv_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     return r;
 }
 
+static bool has_layer_tensor(const struct weights_plan *p, uint32_t l, const char *which)
+{
+    return gguf_find_tensor(p->g, layer_name(l, which, "weight").s);
+}
+
 static int want_choice_bias(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct layer_name name = layer_name(l, "exp_probs_b", "bias");
@@ -206,7 +211,8 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
     const bool attention = s->parts[l] & LAYER_ATTENTION, own = a->block.parallel == PARALLEL_BY_KEY;
     const bool shared = (s->parallel && !own) || !a->pre_norm;
     const bool whole = a->qk_norm == QK_NORM_WHOLE, each = attention && a->qk_norm == QK_NORM_EACH;
-    const bool qk = attention && a->qk_norm != QK_PLAIN && !each;
+    const bool may = a->block.qk_may && !has_layer_tensor(p, l, "attn_q_norm");
+    const bool qk = attention && a->qk_norm != QK_PLAIN && !each && !may;
     int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm && s->parts[l] != LAYER_FFN);
     if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
@@ -240,11 +246,6 @@ static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     return r ? r : want_bias(p, &y->down, l, experts ? "ffn_down_exps" : "ffn_down", ffn);
 }
 
-static bool has_layer_tensor(const struct weights_plan *p, uint32_t l, const char *which)
-{
-    return gguf_find_tensor(p->g, layer_name(l, which, "weight").s);
-}
-
 /* A matrix of a layer. */
 struct part {
     const char *name;
@@ -266,7 +267,7 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
     const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv");
+    const bool qkv = has_layer_tensor(p, l, "attn_qkv");
     const uint32_t head = s->head_dim;
     const struct part parts[] = {
         {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q, .stacked = 1}},
@@ -284,6 +285,61 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
                          gguf_path(p->g), head, KERN_ROWS);
     int r = want_parts(p, l, gated, 2);
     return r ? r : want_parts(p, l, parts + 1, 3);
+}
+
+/* The matrices of the heads: two tensors, or in older files one with both, in which k_b lies transposed. It is kept in
+ * F32 then, as the values of its codes. */
+static int want_heads(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const struct hparams_mla *m = &s->mla;
+    const uint32_t both = m->nope + m->value;
+    const struct part parts[] = {
+        {"attn_k_b", &y->mla.k_b, m->nope, m->kv_rank, {0, m->kv_rank, s->heads}},
+        {"attn_v_b", &y->mla.v_b, m->kv_rank, m->value, {0, m->value, s->heads}},
+    };
+    const struct part older = {"attn_kv_b", &y->mla.v_b, m->kv_rank, both * s->heads, {0, both * s->heads, 1}};
+    if (has_layer_tensor(p, l, "attn_k_b") || !has_layer_tensor(p, l, "attn_kv_b")) return want_parts(p, l, parts, 2);
+    int r = want_parts(p, l, &older, 1);
+    if (r) return r;
+    struct weights_item *i = &p->items[--p->n]; /* in its place, the two */
+    const struct gguf_tensor *t = i->t;
+    p->size = i->offset;
+    p->source -= i->source;
+    const enum kern_type type = y->mla.v_b.type;
+    y->mla.k_b = (struct matrix){.type = kern_type_quantized(type) ? KERN_F32 : type, .rows = m->kv_rank, .k = m->nope};
+    y->mla.v_b = (struct matrix){.type = type, .rows = m->value, .k = m->kv_rank};
+    struct matrix *const two[] = {&y->mla.k_b, &y->mla.v_b};
+    for (uint32_t j = 0; j < 2; j++) {
+        struct matrix *x = two[j];
+        x->stacked = s->heads;
+        x->n_panels = (x->rows + KERN_ROWS - 1) / KERN_ROWS;
+        x->panel_bytes = kern_panel_bytes(x->type, x->k);
+        i = reserve(p, t, (size_t)x->stacked * x->n_panels * x->panel_bytes, t->size / both * (j ? m->value : m->nope));
+        i->matrix = x;
+        i->row = j ? m->nope : 0;
+        i->all = both;
+        i->transposed = !j;
+    }
+    return 0;
+}
+
+static int want_latent_attention(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const struct hparams_mla *m = &s->mla;
+    const uint32_t q = (uint32_t)hparams_queries(s), k = m->q_rank ? m->q_rank : s->dim;
+    const uint32_t out = (uint32_t)hparams_attended(s);
+    const struct part parts[] = {
+        {m->q_rank ? "attn_q_b" : "attn_q", &y->q, k, q, {0, q, 1}},
+        {"attn_kv_a_mqa", &y->k, s->dim, s->head_dim, {0, s->head_dim, 1}},
+        {"attn_output", &y->o, out, s->dim, {0, s->dim, 1}},
+        {"attn_q_a", &y->mla.q_a, s->dim, m->q_rank, {0, m->q_rank, 1}},
+    };
+    int r = want_parts(p, l, parts, m->q_rank ? 4 : 3);
+    if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_a_norm", m->q_rank, m->q_rank > 0);
+    if (!r) r = want_norm(p, &y->k_norm, l, "attn_kv_a_norm", m->kv_rank, true);
+    return r ? r : want_heads(p, y, l);
 }
 
 static int want_feed_forward(struct weights_plan *p, struct layer *y, uint32_t l)
@@ -355,7 +411,7 @@ static int want_layer(struct weights_plan *p, uint32_t l)
     const uint8_t parts = p->s->parts[l];
     int r = p->s->desc->activation == ACT_XIELU ? xielu_read(p->g, p->s->n_layers, l, y->xielu) : 0;
     if (!r) r = want_norms(p, y, l);
-    if (!r && parts & LAYER_ATTENTION) r = want_attention(p, y, l);
+    if (!r && parts & LAYER_ATTENTION) r = p->s->mla.kv_rank ? want_latent_attention(p, y, l) : want_attention(p, y, l);
     if (!r && parts & LAYER_RECURRENT) r = recurrent_of(p->s)->want(p, &y->recurrent, l);
     if (!r && parts & LAYER_FFN) r = hparams_mixes(p->s, l) ? want_experts(p, y, l) : want_feed_forward(p, y, l);
     return r ? r : want_biases(p, y, l);
@@ -381,6 +437,15 @@ static bool planned(const struct weights_plan *p, const struct gguf_tensor *t)
     return false;
 }
 
+/* Of a layer that is not computed. */
+static bool left_out(const struct weights_plan *p, const struct gguf_tensor *t)
+{
+    char name[72];
+    unsigned l;
+    gguf_text(name, sizeof(name), t->name);
+    return p->s->nextn && sscanf(name, "blk.%u.", &l) == 1 && l >= p->s->n_layers && l - p->s->n_layers < p->s->nextn;
+}
+
 /* Refuse a file with tensors that the forward pass does not use, such as extra biases and norms: answers would be
  * wrong. */
 static int refuse_others(const struct weights_plan *p)
@@ -389,7 +454,7 @@ static int refuse_others(const struct weights_plan *p)
     if (gguf_n_tensors(p->g) == p->tensors + (p->w->embd != NULL)) return 0;
     for (size_t i = 0; i < gguf_n_tensors(p->g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(p->g, i);
-        if (planned(p, t)) continue;
+        if (planned(p, t) || left_out(p, t)) continue;
         gguf_text(name, sizeof(name), t->name);
         return error_say(-EOPNOTSUPP, "%s: tensor '%s' is not supported in a '%s' model", gguf_path(p->g), name,
                          p->s->arch);

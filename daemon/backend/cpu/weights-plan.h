@@ -10,6 +10,7 @@ struct weights_item {
     uint32_t all;          /* of a matrix: rows of the tensor, of each stacked matrix */
     uint32_t span, step;   /* of a matrix: it has the first @span of each @step rows; 0: all from row on */
     struct matrix *matrix; /* NULL: a vector */
+    bool transposed;       /* of a matrix: @all rows of the tensor are @k columns of each stacked one, from @row on */
     const float **vector;
     bool turned;          /* a vector of rows is stored by columns */
     size_t offset, bytes; /* in the image */

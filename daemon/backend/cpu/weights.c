@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SPAN ((size_t)16 << 20) /* bytes of the file that are packed at once */
+#define SPAN            ((size_t)16 << 20) /* bytes of the file that are packed at once */
+#define TRANSPOSED_MOST 1024               /* columns of a matrix that is transposed: hparams-mla.c allows no more */
 
 /* --- memory --- */
 
@@ -105,6 +106,10 @@ static uint32_t panel_rows(const struct weights_item *i, uint32_t p, size_t *fir
 static void cut_matrix(struct cursor *c, struct span *s)
 {
     const struct weights_item *i = s->item;
+    if (i->transposed) { /* each panel has a part of every row */
+        s->end = i->matrix->stacked * i->matrix->n_panels;
+        return;
+    }
     const size_t row = row_bytes(i->matrix), most = SPAN / (row * KERN_ROWS);
     uint32_t all = i->matrix->stacked * i->matrix->n_panels, left = all - c->panel;
     size_t first, last;
@@ -129,12 +134,42 @@ static bool next_span(const struct weights_plan *p, struct cursor *c, struct spa
     return true;
 }
 
+/* Panel @p of a matrix whose rows are columns of the tensor. */
+static void pack_transposed(const struct span *s, uint32_t p)
+{
+    const struct weights_item *i = s->item;
+    const struct matrix *m = i->matrix;
+    enum kern_type type = KERN_F32;
+    const size_t column = p % m->n_panels * KERN_ROWS, first = (size_t)(p / m->n_panels) * i->all + i->row;
+    const uint32_t rows = m->rows - column < KERN_ROWS ? m->rows - (uint32_t)column : KERN_ROWS;
+    tensor_type(i->t->type, &type);
+    const size_t block = kern_type_block(type), bytes = kern_type_bytes(type), stride = m->rows / block * bytes;
+    const size_t from = column / block * block, each = kern_type_bytes(m->type);
+    float value[KERN_ROWS * TRANSPOSED_MOST], wide[256 + KERN_ROWS];
+    uint8_t *const out = (uint8_t *)value;
+    for (uint32_t d = 0; d < m->k; d++) {
+        const uint8_t *row = (const uint8_t *)i->t->data + (first + d) * stride + from / block * bytes;
+        if (m->type == KERN_F32) kern_dequant(type, wide, row, block > rows ? block : rows);
+        for (uint32_t r = 0; r < rows; r++) {
+            if (m->type == KERN_F32)
+                value[r * m->k + d] = wide[column - from + r];
+            else
+                memcpy(out + ((size_t)r * m->k + d) * each, row + r * each, each);
+        }
+    }
+    kern_panel_pack(m->type, s->to + p * m->panel_bytes, value, m->k * each, rows, m->k);
+}
+
 static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct span *s = ctx;
     const struct matrix *m = s->item->matrix;
     size_t stride = row_bytes(m), first;
     for (uint32_t p = s->begin + begin; p < s->begin + end; p++) {
+        if (s->item->transposed) {
+            pack_transposed(s, p);
+            continue;
+        }
         uint32_t rows = panel_rows(s->item, p, &first);
         kern_panel_pack(m->type, s->to + p * m->panel_bytes, (const uint8_t *)s->item->t->data + first * stride, stride,
                         rows, m->k);

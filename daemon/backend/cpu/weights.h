@@ -25,6 +25,13 @@ struct layer_recurrent {
     const float *norm;                       /* MAMBA2: [out], or NULL; delta rule: [head_dim] */
 };
 
+/* Matrices of latent attention, one of each head where stacked. */
+struct layer_mla {
+    struct matrix q_a; /* [q_rank][dim] */
+    struct matrix k_b; /* stacked [kv_rank][nope] */
+    struct matrix v_b; /* stacked [value][kv_rank] */
+};
+
 /* Vectors that the architecture or the file does not have are NULL. */
 struct layer {
     const float *attn_norm, *ffn_norm;           /* [dim] */
@@ -37,6 +44,7 @@ struct layer {
     const float *choice_bias;                    /* [experts] of their probabilities, for the choice */
     struct matrix q, k, v, o, gate, up, down;    /* experts: gate, up and down are stacked */
     struct matrix q_gate;                        /* [heads][head_dim][dim], or no rows */
+    struct layer_mla mla;                        /* with q [heads][nope + rope] and k [kv_rank + rope] */
     struct matrix router;                        /* [experts][dim] */
     struct matrix shared_router;                 /* [1][dim]; rows 0: the shared expert has no factor */
     struct matrix shared_gate, shared_up, shared_down;

@@ -485,6 +485,75 @@ static void test_no_experts_for_a_token(void **state)
     file_refused(&file, "key 'llama.expert_used_count' is 0, not a number from 1 to 8");
 }
 
+/* @arch with @value for its number @key. */
+static void number_refused(const char *arch, const char *key, uint32_t value, const char *why)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, arch, 512);
+    memcpy(file.data + model_file_find(&file, key) + strlen(key) + 4, &value, 4); /* behind its type */
+    file_refused(&file, why);
+}
+
+static void test_numbers_of_experts(void **state)
+{
+    number_refused("glm4moe", "glm4moe.expert_count", 0, "key 'glm4moe.expert_count' is 0, not a number from 1 to");
+    number_refused("glm4moe", "glm4moe.expert_count", 10000,
+                   "key 'glm4moe.expert_count' is 10000; the limit is 1024 experts");
+    number_refused("glm4moe", "glm4moe.expert_used_count", 13,
+                   "key 'glm4moe.expert_used_count' is 13, not a number from 1 to 12");
+    number_refused("glm4moe", "glm4moe.expert_shared_count", 1000000,
+                   "key 'glm4moe.expert_shared_count' is 1000000, not a number from 0 to 1024");
+    number_refused("glm4moe", "glm4moe.expert_gating_func", 7,
+                   "key 'glm4moe.expert_gating_func' is 7; only softmax (1, 3) and sigmoid (2) are supported");
+    number_refused("glm4moe", "glm4moe.leading_dense_block_count", 4,
+                   "key 'glm4moe.leading_dense_block_count' is 4, not a number from 0 to 3");
+    number_refused("glm4moe", "glm4moe.leading_dense_block_count", 0, "tensor 'blk.0.ffn_gate_inp.weight' is missing");
+    number_refused("glm4moe", "glm4moe.nextn_predict_layers", 4,
+                   "key 'glm4moe.nextn_predict_layers' is 4, not a number from 0 to 3");
+    number_refused("glm4moe", "glm4moe.nextn_predict_layers", 0,
+                   "tensor 'blk.3.nextn.eh_proj.weight' is not supported in a 'glm4moe' model");
+    number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 0,
+                   "key 'ernie4_5-moe.interleave_moe_layer_step' is 0, not a number from 1 to");
+    number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 2,
+                   "tensor 'blk.2.ffn_up.weight' is missing");
+    refused("glm4moe", "blk.1.exp_probs_b", "blk.1.exp_probs_c", "tensor 'blk.1.exp_probs_b.bias' is missing");
+}
+
+static void test_ranks_of_latent_attention(void **state)
+{
+    number_refused("deepseek2", "deepseek2.attention.kv_lora_rank", 0,
+                   "key 'deepseek2.attention.kv_lora_rank' is 0, not a number from 1 to");
+    number_refused("deepseek2", "deepseek2.attention.kv_lora_rank", 1020,
+                   "key 'deepseek2.attention.kv_lora_rank' is 1020: with the rotated 16 more than 1024");
+    number_refused("deepseek2", "deepseek2.attention.kv_lora_rank", 32,
+                   "key 'deepseek2.attention.key_length' is 80, but the ranks say 48");
+    number_refused("deepseek2", "deepseek2.attention.value_length", 24,
+                   "key 'deepseek2.attention.value_length' is 24, but the ranks say 64");
+    number_refused("deepseek2", "deepseek2.attention.key_length_mla", 16,
+                   "keys of 16 dimensions, of which 'deepseek2.rope.dimension_count' rotates 16");
+    number_refused("deepseek2", "deepseek2.attention.key_length_mla", 64, "but the model's keys say");
+    number_refused("deepseek2", "deepseek2.rope.dimension_count", 15,
+                   "key 'deepseek2.attention.key_length' is 80, but the ranks say 79");
+    number_refused("deepseek2", "deepseek2.attention.q_lora_rank", 33, "but the model's keys say 33 x 192");
+    number_refused("deepseek2", "deepseek2.attention.q_lora_rank", 0, "tensor 'blk.0.attn_q.weight' is missing");
+    refused("deepseek2", "deepseek2.attention.kv_lora_rank", "deepseek2.attention.kv_LORA",
+            "key 'deepseek2.attention.kv_lora_rank' is missing");
+    refused("deepseek2", "blk.1.attn_k_b", "blk.1.attn_k_B", "tensor 'blk.1.attn_k_b.weight' is missing");
+}
+
+static void test_numbers_of_groups(void **state)
+{
+    number_refused("bailingmoe2", "bailingmoe2.expert_group_count", 5,
+                   "key 'bailingmoe2.expert_group_count' is 5, which does not divide 16 experts");
+    number_refused("bailingmoe2", "bailingmoe2.expert_group_count", 17,
+                   "key 'bailingmoe2.expert_group_count' is 17, not a number from 0 to 16");
+    number_refused("bailingmoe2", "bailingmoe2.expert_group_count", 16,
+                   "key 'bailingmoe2.expert_used_count' is 4, but 2 of 16 groups "
+                   "('bailingmoe2.expert_group_used_count') have only 2 experts");
+    number_refused("bailingmoe2", "bailingmoe2.expert_group_used_count", 0,
+                   "key 'bailingmoe2.expert_group_used_count' is 0, not a number from 1 to 4");
+}
+
 /* Tensors and keys of other architectures. */
 static void test_files_that_have_too_much(void **state)
 {
@@ -573,6 +642,24 @@ int main(void)
         SAME("cohere2/Q8_0"),
         SAME("bitnet/Q8_0"),
         SAME("gptneox/Q4_0"),
+        EACH("bailingmoe2"),
+        EACH("deepseek"),
+        EACH("dots1"),
+        EACH("ernie4_5-moe"),
+        EACH("glm4moe"),
+        EACH("glm4moe-normed"),
+        EACH("granitemoe"),
+        EACH("hunyuan-moe"),
+        EACH("olmoe"),
+        EACH("qwen3vlmoe"),
+        EACH("deepseek2"),
+        EACH("deepseek2-lite"),
+        EACH("deepseek2-older"),
+        EACH("minicpm3"),
+        EACH("mistral4"),
+        SAME("deepseek2/Q8_0"),
+        SAME("deepseek2-older/Q8_0"),
+        SAME("glm4moe/Q8_0"),
         SAME("mixtral/Q4_0"),
         SAME("qwen2moe/Q8_0"),
         SAME("gpt-oss/MXFP4"),
@@ -594,6 +681,9 @@ int main(void)
         cmocka_unit_test(test_stacks_of_another_height),
         cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),
+        cmocka_unit_test(test_numbers_of_experts),
+        cmocka_unit_test(test_numbers_of_groups),
+        cmocka_unit_test(test_ranks_of_latent_attention),
         cmocka_unit_test(test_files_that_have_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

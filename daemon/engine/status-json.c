@@ -94,7 +94,7 @@ static void add_drafted(json_t *x, uint64_t drafted, uint64_t accepted)
 static void add_draft_model(json_t *o, const struct status_snapshot *s)
 {
     const struct draft_model *d = s->engine->core.model.draft;
-    const struct model_draft_stats *n = &s->draft;
+    const struct model_draft_stats *n = &s->kv.draft;
     json_t *x = d ? json_object() : json_null();
     json_object_set_new(o, "draft_model", x);
     if (!d) return;

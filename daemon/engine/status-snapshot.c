@@ -109,7 +109,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->kv.preemptions = core->counts.preemptions;
     out->kv.computed = core->counts.computed;
     rates_sum(&core->rates, clock_now_usec(), &out->rates);
-    if (core->drafter.model) model_draft_stats(core, &out->draft);
+    if (core->drafter.model) model_draft_stats(core, &out->kv.draft);
     const struct energy *x = &core->energy;
     out->energy.known = energy_known(x);
     out->energy.idle_watts = x->idle_watts;

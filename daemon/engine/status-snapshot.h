@@ -50,9 +50,9 @@ struct status_snapshot {
     uint32_t queue;
     struct {
         uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, states_free, steps, preemptions, computed;
+        struct model_draft_stats draft; /* if there is a draft model */
     } kv;
     struct rates_sum rates;
-    struct model_draft_stats draft; /* if there is a draft model */
     struct {
         bool known;
         double idle_watts, prompt_token, answer_token; /* as in struct energy */

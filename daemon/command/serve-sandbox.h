@@ -12,7 +12,7 @@ struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */
     struct sandbox_path paths[SERVE_SANDBOX_OWN + MODEL_PARTS_MAX];
     char *config, *file, *beside, *socket;
-    char *parts[MODEL_PARTS_MAX]; /* [n_parts] the other files of a split model */
+    char *parts[MODEL_PARTS_MAX]; /* [n_parts] the other files of a split model or draft model */
     size_t n_parts;
 };
 

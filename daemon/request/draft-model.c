@@ -20,7 +20,7 @@ static int check_vocabulary(struct draft_model *d, const struct tokenizer *model
     tokenizer_free(own);
     if (r == 0 && n > d->hparams.vocab)
         r = error_say(-EINVAL, "the tokenizer has %zu tokens, the model %u", n, d->hparams.vocab);
-    d->vocab = (uint32_t)n;
+    d->vocab = (uint32_t)(n < tokenizer_vocab(model) ? n : tokenizer_vocab(model));
     return r;
 }
 
@@ -67,15 +67,16 @@ uint64_t draft_model_kv(const struct draft_model *d, enum kern_kv type, uint64_t
     return blocks * block;
 }
 
-/* Before the kernel ends the daemon for want of memory. */
-static int check_memory(const struct draft_model *d, uint64_t kv_bytes)
+/* Before the kernel ends the daemon for want of memory. The model's KV may not be touched yet. */
+static int check_memory(const struct draft_model *d, const struct backend *model, uint64_t kv_bytes)
 {
     char need[32], have[32];
     size_t weights;
     uint64_t left = cgroup_memory_available("");
     int r = backend_check(NULL, d->gguf, &d->hparams, &weights);
-    if (r < 0 || left == 0 || weights + kv_bytes <= left) return r;
-    return error_say(-ENOMEM, "it needs %s, and there are %s", format_size(need, weights + kv_bytes),
+    const uint64_t all = r < 0 ? 0 : weights + kv_bytes + model->config.kv_bytes;
+    if (r < 0 || left == 0 || all <= left) return r;
+    return error_say(-ENOMEM, "it and the KV of both models need %s, and there are %s", format_size(need, all),
                      format_size(have, left));
 }
 
@@ -89,7 +90,7 @@ int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_b
     bc.batch_tokens = BATCH_TOKENS;
     bc.window_group = false;
     bc.packed_dir = NULL;
-    int r = check_memory(d, kv_bytes);
+    int r = check_memory(d, model, kv_bytes);
     if (r == 0) r = backend_new(&d->backend, d->gguf, &bc);
     return r < 0 ? error_in(r, "draft model %s", gguf_path(d->gguf)) : 0;
 }

@@ -196,6 +196,10 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
                          state ? " with the state of its recurrent layers" : "");
     }
     drafts = draft_bytes(m, c, bytes, block);
+    if (drafts && bytes - drafts < block + state) {
+        drop_draft(m, error_say(-ENOMEM, "its KV has no room beside a state of the model's recurrent layers"));
+        drafts = 0;
+    }
     struct backend_config bc = {
         .threads = c->threads,
         .no_numa = c->no_numa,

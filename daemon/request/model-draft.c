@@ -132,7 +132,7 @@ static bool make_place(struct core *core, struct model_drafter *m, struct seq *s
     if (!is_readable(m, s, d) || (far && !(*read && model_reading_pays(core, m, p, missing)))) return false;
     if (!cover(m, p)) return false;
     if (far) {
-        int r = model_read(core, m, p, m->decoding > 1 ? m->step_ms / m->decoding : ALONE_MS);
+        int r = model_read(core, m, p, core->running > 1 ? m->step_ms / m->decoding : ALONE_MS);
         if (r < 0) warn(m, error_text(r));
         *read = false;
     }

@@ -24,7 +24,7 @@
 #define PAST_MOST      4.0
 
 /* The draft model has an account of its own, with the same allowance: its passes cost more than rows do, and it has to
- * read prompts. */
+ * read prompts. Beyond the account it may read a little and make a draft now and then (request/model-gain.c). */
 #define PAST_MODEL_BEGIN 6.0
 #define PAST_MODEL_MOST  32.0
 

@@ -84,6 +84,13 @@ static void pad(FILE *f, uint64_t to)
     while (to--) fputc(0, f);
 }
 
+/* Of a recurrent layer: ssm_a, whose name has no ending. */
+static bool is_decay(const char *name)
+{
+    const char *at = strstr(name, "ssm_a");
+    return at && at[5] == 0;
+}
+
 static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
 {
     float scale = 1 / sqrtf((float)k);
@@ -93,7 +100,7 @@ static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
     for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
     if (strstr(name, "ssm_norm")) /* rows of near 1 */
         for (uint64_t i = 0; i < k; i++) w->row[i] = 1 + 0.1f * w->row[i] / scale;
-    if (strstr(name, "ssm_a")) w->row[0] = -0.2f - 0.4f * (float)(r % 4);
+    if (is_decay(name)) w->row[0] = -0.2f - 0.4f * (float)(r % 4);
 }
 
 /* Norms near 1; the last one with random signs, or a tied model would only ever repeat its last token. */
@@ -104,7 +111,7 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
         w->row[i] = 1 + 0.1f * x;
         if (strstr(name, "post_ffw_norm") && w->a->ffn_share > 0) w->row[i] *= w->a->ffn_share;
         if (strstr(name, ".bias")) w->row[i] = 0.3f * x;
-        if (strstr(name, "ssm_a")) w->row[i] = -0.1f - 0.5f * x * x;
+        if (is_decay(name)) w->row[i] = -0.1f - 0.5f * x * x;
         if (strstr(name, "attn_sinks") || strstr(name, "ffn_gate_inp_shexp")) w->row[i] = x;
         if (!strcmp(name, "rope_factors_short.weight")) w->row[i] = 1 + 0.05f * (float)i;
         if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
@@ -119,7 +126,7 @@ static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t 
 {
     const bool matrix = rows && !strstr(name, ".bias") && (!strstr(name, "_norm.") || strstr(name, "ssm_norm"));
     const bool plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.") || strstr(name, "ssm_conv1d") ||
-                       strstr(name, "ssm_norm") || strstr(name, "ssm_a") || strstr(name, "ssm_d");
+                       strstr(name, "ssm_norm") || is_decay(name) || strstr(name, "ssm_d");
     const struct tiny_type *t = tiny_type_numbered(matrix && !plain ? w->t->type : 0);
     const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;

@@ -135,6 +135,7 @@ int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g)
 {
     memset(out, 0, sizeof(*out));
     int r = encoder_check_architecture(g);
+    if (!r) r = gguf_complete(g);
     if (!r) r = read_kind(out, g);
     if (!r) r = read_act(out, g);
     if (!r) r = read_sizes(out, g);

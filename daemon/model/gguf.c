@@ -170,6 +170,10 @@ int gguf_open(struct gguf **out, const char *path)
     int e = gguf_open_file(&g, path);
     if (e) return e;
     e = gguf_parts_join(g);
+    if (e == -ENOMEM) {
+        gguf_close(g);
+        return e;
+    }
     if (e) {
         g->incomplete_errno = e;
         g->incomplete = strdup(error_text(e));

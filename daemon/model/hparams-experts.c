@@ -52,7 +52,8 @@ static int shared(struct hparams *s, const struct keys *k)
     const struct arch_experts *a = &s->desc->experts;
     uint32_t length = a->shared == SHARED_GATED ? s->ffn : 0, n = 1;
     if (a->shared == SHARED_NONE) return 0;
-    int r = keys_u32(k, &length, "expert_shared_feed_forward_length", OPTIONAL, a->shared == SHARED_GATED, 1 << 20);
+    int r = keys_u32(k, &length, "expert_shared_feed_forward_length",
+                     a->shared == SHARED_GATED && !length ? REQUIRED : OPTIONAL, a->shared == SHARED_GATED, 1 << 20);
     if (r || a->shared == SHARED_GATED) {
         s->experts.shared_ffn = length;
         return r;
@@ -73,7 +74,9 @@ static int layers(struct hparams *s, const struct keys *k)
 {
     s->experts.step = 1;
     int r = keys_u32(k, &s->experts.first, "leading_dense_block_count", OPTIONAL, 0, s->n_layers);
-    return r ? r : keys_u32(k, &s->experts.step, "interleave_moe_layer_step", OPTIONAL, 1, HPARAMS_LAYERS_MAX);
+    if (!r) r = keys_u32(k, &s->experts.step, "interleave_moe_layer_step", OPTIONAL, 1, HPARAMS_LAYERS_MAX);
+    const bool all = s->experts.first == 0 && s->experts.step == 1;
+    return r || all ? r : keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
 }
 
 int hparams_read_experts(struct hparams *s, const struct keys *k)
@@ -91,7 +94,7 @@ int hparams_read_experts(struct hparams *s, const struct keys *k)
                          s->experts.n, HPARAMS_EXPERTS_MAX);
     s->experts.ffn = s->ffn;
     r = keys_u32(k, &s->experts.used, "expert_used_count", REQUIRED, 1, s->experts.n);
-    if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
+    if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", s->ffn ? OPTIONAL : REQUIRED, 1, 1 << 20);
     if (!r) r = shared(s, k);
     if (!r) r = layers(s, k);
     if (!r) r = groups(s, k);

@@ -84,6 +84,7 @@ int hparams_layers(struct hparams *s, const struct keys *k)
     if (a->kind && a->where == RECURRENT_BESIDE) parts |= LAYER_RECURRENT;
     if (a->kind && a->where == RECURRENT_ALONE) parts = LAYER_RECURRENT;
     memset(s->parts, parts, s->n_layers);
+    if (a->kind && a->where == RECURRENT_ALONE) return 0;
     if (a->kind && a->where == RECURRENT_OR_FFN) return one_part(s, k);
     if (a->kind && a->where == RECURRENT_WITHOUT_HEADS && is_array(k, KV_HEADS)) return without_heads(s, k);
     if (a->kind && a->where == RECURRENT_BUT_EVERY_NTH) {

@@ -42,7 +42,8 @@ static int sizes(struct hparams *s, const struct keys *k)
     s->n_layers -= s->nextn;
     if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
     if (!r && !alone(s) && !where(s, RECURRENT_OR_FFN)) /* else hparams_layers */
-        r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
+        r = keys_u32(k, &s->ffn, "feed_forward_length", s->desc->experts.need == ARCH_MUST ? OPTIONAL : REQUIRED, 1,
+                     1 << 20);
     if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
     return r;
 }

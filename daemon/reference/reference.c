@@ -304,6 +304,8 @@ static int forward(struct reference *r, const int32_t *ids, const float *embd, c
     const struct hparams *s = &r->s;
     if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
     if (sinks > n) sinks = n, window = n; /* nothing slides */
+    if (s->mla.kv_rank && sinks && window < n)
+        return error_say(-EOPNOTSUPP, "the reference pass does not rotate latent attention");
     size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
     size_t ffn = s->ffn > s->experts.ffn ? s->ffn : s->experts.ffn;
     if (ffn < s->experts.shared_ffn) ffn = s->experts.shared_ffn;

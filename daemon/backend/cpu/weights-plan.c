@@ -280,6 +280,9 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
         {"attn_q", &y->q_gate, s->dim, q, {head, 2 * q, 1, head, 2 * head}},
     };
     if (!s->desc->q_gate) return want_parts(p, l, parts, 4);
+    if (qkv)
+        return error_say(-EOPNOTSUPP, "%s: tensor 'blk.%u.attn_qkv.weight' is not supported in gated attention",
+                         gguf_path(p->g), l);
     if (head % KERN_ROWS)
         return error_say(-EOPNOTSUPP, "%s: gated attention with heads of %u dimensions, which is no multiple of %u",
                          gguf_path(p->g), head, KERN_ROWS);

@@ -515,7 +515,7 @@ static void test_numbers_of_experts(void **state)
     number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 0,
                    "key 'ernie4_5-moe.interleave_moe_layer_step' is 0, not a number from 1 to");
     number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 2,
-                   "tensor 'blk.2.ffn_up.weight' is missing");
+                   "tensor 'blk.2.ffn_gate.weight' is missing");
     refused("glm4moe", "blk.1.exp_probs_b", "blk.1.exp_probs_c", "tensor 'blk.1.exp_probs_b.bias' is missing");
 }
 

@@ -24,6 +24,16 @@ static void mark_acts(const struct scratch *s, uint8_t *seen, const struct acts 
     if (a->k % 32 == 0) mark(s, seen, a->d, values / 32 * 4), mark(s, seen, a->s, values / 32 * 4);
 }
 
+/* The buffers of gated queries, parallel blocks and recurrent layers. */
+static void mark_kinds(const struct scratch *s, uint8_t *seen, const struct hparams *y, uint32_t n)
+{
+    mark(s, seen, s->beside, y->parallel ? 4ul * n * y->dim : 0);
+    mark(s, seen, s->q_gate, y->desc->q_gate ? 4ul * n * hparams_queries(y) : 0);
+    for (uint32_t i = 0; i < RECURRENT_INPUTS; i++) mark(s, seen, s->recurrent.in[i], 4ul * n * y->recurrent.in[i]);
+    mark_acts(s, seen, &s->recurrent.out, (size_t)n * y->recurrent.out);
+    mark(s, seen, s->recurrent.runs, n * sizeof(*s->recurrent.runs));
+}
+
 static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t threads)
 {
     struct scratch s;
@@ -36,6 +46,7 @@ static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t th
     mark(&s, seen, s.tokens, n * sizeof(*s.tokens));
     mark(&s, seen, s.x, 4 * n * y->dim), mark_acts(&s, seen, &s.h, n * y->dim);
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
+    mark_kinds(&s, seen, y, n);
     mark_acts(&s, seen, &s.att, n * q), mark_acts(&s, seen, &s.gated, hidden);
     mark(&s, seen, s.columns, 4ul * threads * 2 * GATED_VALUES);
     mark(&s, seen, s.moe.route, 4ul * n * y->experts.n),
@@ -64,9 +75,18 @@ static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t th
 
 static void test_buffers_do_not_overlap(void **state)
 {
-    check(&(struct hparams){.dim = 64, .ffn = 96, .heads = 4, .kv_heads = 2, .head_dim = 16, .rope_dim = 16}, 7, 512,
-          2);
-    check(&(struct hparams){.dim = 64,
+    check(&(struct hparams){.desc = arch_find("llama", 5),
+                            .n_layers = 1,
+                            .dim = 64,
+                            .ffn = 96,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .head_dim = 16,
+                            .rope_dim = 16},
+          7, 512, 2);
+    check(&(struct hparams){.desc = arch_find("llama", 5),
+                            .n_layers = 1,
+                            .dim = 64,
                             .ffn = 96,
                             .heads = 4,
                             .kv_heads = 2,
@@ -75,22 +95,54 @@ static void test_buffers_do_not_overlap(void **state)
                             .window = 40,
                             .window_rope = {.base = 5}},
           7, 512, 2);
-    struct hparams y = {.dim = 64, .ffn = 4096, .heads = 4, .kv_heads = 2, .head_dim = 16, .rope_dim = 16};
-    y.experts.n = 12, y.experts.used = 5, y.experts.ffn = 32;
+    struct hparams y = {.desc = arch_find("llama", 5),
+                        .n_layers = 1,
+                        .dim = 64,
+                        .ffn = 4096,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .head_dim = 16,
+                        .rope_dim = 16};
+    y.experts.n = 12, y.experts.used = 5, y.experts.ffn = 32, y.experts.step = 1;
     check(&y, 7, 512, 2);
     y.experts.shared_ffn = 224;
     check(&y, 7, 512, 2);
     y.experts.ffn = 96;
     check(&y, 7, 512, 2);
-    check(&(struct hparams){.dim = 5, .ffn = 3, .heads = 3, .kv_heads = 1, .head_dim = 2, .rope_dim = 2}, 1, 1, 1);
-    check(&(struct hparams){.dim = 64, .ffn = 32, .heads = 200, .kv_heads = 1, .head_dim = 6, .rope_dim = 4}, 33,
-          100000, 5);
+    y.desc = arch_find("qwen35", 6), y.parallel = true;
+    y.recurrent = (struct hparams_recurrent){.taps = 4, .channels = 96, .in = {96, 32, 2, 2}, .out = 32};
+    check(&y, 7, 512, 2);
+    check(&(struct hparams){.desc = arch_find("llama", 5),
+                            .n_layers = 1,
+                            .dim = 5,
+                            .ffn = 3,
+                            .heads = 3,
+                            .kv_heads = 1,
+                            .head_dim = 2,
+                            .rope_dim = 2},
+          1, 1, 1);
+    check(&(struct hparams){.desc = arch_find("llama", 5),
+                            .n_layers = 1,
+                            .dim = 64,
+                            .ffn = 32,
+                            .heads = 200,
+                            .kv_heads = 1,
+                            .head_dim = 6,
+                            .rope_dim = 4},
+          33, 100000, 5);
 }
 
 static void test_too_large(void **state)
 {
     struct scratch s;
-    const struct hparams y = {.dim = 4096, .ffn = 14336, .heads = 32, .kv_heads = 8, .head_dim = 128, .rope_dim = 128};
+    const struct hparams y = {.desc = arch_find("llama", 5),
+                              .n_layers = 1,
+                              .dim = 4096,
+                              .ffn = 14336,
+                              .heads = 32,
+                              .kv_heads = 8,
+                              .head_dim = 128,
+                              .rope_dim = 128};
     assert_int_equal(scratch_init(&s, &y, UINT32_MAX, 512, 1), -ENOMEM);
     assert_non_null(strstr(error_text(-ENOMEM), "for batches of 4294967295 tokens"));
 }
@@ -99,7 +151,14 @@ static void test_too_large(void **state)
 static void test_rows_that_cannot_be_counted(void **state)
 {
     struct scratch s;
-    const struct hparams y = {.dim = 4096, .ffn = 32, .heads = 4096, .kv_heads = 4096, .head_dim = 1, .rope_dim = 0};
+    const struct hparams y = {.desc = arch_find("llama", 5),
+                              .n_layers = 1,
+                              .dim = 4096,
+                              .ffn = 32,
+                              .heads = 4096,
+                              .kv_heads = 4096,
+                              .head_dim = 1,
+                              .rope_dim = 0};
     assert_int_equal(scratch_init(&s, &y, 1, 1 << 30, 1), -ENOMEM);
     assert_string_equal(error_text(-ENOMEM), "a context of 1073741824 is too long for 4096 attention heads");
     scratch_fini(&s);

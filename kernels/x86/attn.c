@@ -346,11 +346,27 @@ V void attn_shared(const struct kern_attn *a, enum kern_kv kv)
     }
 }
 
+/* Functions of their own: the buffers are not on the stack of other models. */
+static __attribute__((noinline)) void shared_f32(const struct kern_attn *a)
+{
+    attn_shared(a, KERN_KV_F32);
+}
+
+static __attribute__((noinline)) void shared_f16(const struct kern_attn *a)
+{
+    attn_shared(a, KERN_KV_F16);
+}
+
+static __attribute__((noinline)) void shared_q8(const struct kern_attn *a)
+{
+    attn_shared(a, KERN_KV_Q8);
+}
+
 KERN_ATTN(X86(attn_f32))
 {
     struct state s = {.a = a};
     if (!a->v) {
-        attn_shared(a, KERN_KV_F32);
+        shared_f32(a);
         return;
     }
     start(a);
@@ -363,10 +379,6 @@ typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock
 V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
 {
     struct state s = {.a = a};
-    if (!a->v) {
-        attn_shared(a, kv);
-        return;
-    }
     start(a);
     if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
         for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], kv);
@@ -381,12 +393,18 @@ V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
 
 KERN_ATTN(X86(attn_f16))
 {
-    attn(a, KERN_KV_F16, widen_f16);
+    if (a->v)
+        attn(a, KERN_KV_F16, widen_f16);
+    else
+        shared_f16(a);
 }
 
 KERN_ATTN(X86(attn_q8))
 {
-    attn(a, KERN_KV_Q8, widen_q8);
+    if (a->v)
+        attn(a, KERN_KV_Q8, widen_q8);
+    else
+        shared_q8(a);
 }
 
 /* out = fma(o, b, out * a) */

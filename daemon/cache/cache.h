@@ -21,6 +21,7 @@ struct kv_cache {
     struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
     bool has_public;                          /* there are such prefixes */
     bool may_keep;                            /* the weights are verified, so that KV may be written to disk */
+    bool shedding;                            /* memory is short: nothing evicted is written */
     bool stopping;                            /* nothing new is written until the final flush */
 };
 

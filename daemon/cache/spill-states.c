@@ -134,7 +134,7 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
 static bool may_write(const struct kv_cache *c, uint64_t now)
 {
     const struct spill *t = c->spill;
-    return t->states && t->state_jobs < WRITES && now >= t->state_retry && c->may_keep && !c->stopping;
+    return t->states && t->state_jobs < WRITES && now >= t->state_retry && c->may_keep && !c->stopping && !c->shedding;
 }
 
 bool spill_state_evicting(void *ctx, const struct prefix_info *info)
@@ -201,7 +201,7 @@ void spill_states_turn(struct kv_cache *c, uint64_t now, bool idle)
 
 bool spill_states_left(const struct kv_cache *c)
 {
-    return c->spill->states && prefix_states_to_write(c->prefix);
+    return c->spill->states && c->spill->state_jobs < WRITES && prefix_states_to_write(c->prefix);
 }
 
 void spill_states_flush(struct kv_cache *c, uint64_t until)

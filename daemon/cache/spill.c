@@ -289,8 +289,10 @@ void spill_flush(struct kv_cache *c, uint64_t until)
 {
     if (!c->spill || !c->may_keep) return;
     if (clock_now_usec() < until) spill_open(c);
-    if (c->spill->disk) flush(c, until);
-    if (c->spill->states) spill_states_flush(c, until);
+    const uint64_t now = clock_now_usec(), half = c->spill->states && now < until ? until - (until - now) / 2 : until;
+    if (c->spill->disk) flush(c, half);
+    if (c->spill->states) spill_states_flush(c, until); /* no KV is found again without a state */
+    if (c->spill->disk && c->spill->states) flush(c, until);
 }
 
 void spill_free(struct kv_cache *c)

@@ -46,10 +46,12 @@ void memory_pressure_turn(struct memory_pressure *p, struct core *core)
     if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
     if (p->begin && core->media) media_cache_shed(&core->media->cache);
     if (!p->begin && !p->active) return;
+    core->cache.shedding = true;
     if (p->begin && core->cache.state) shed_states(core);
     p->begin = false;
     uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;
     uint32_t evicted = prefix_evict(core->cache.prefix, want, NULL, NULL);
+    core->cache.shedding = false;
     p->freed += evicted;
     p->left = evicted < want ? 0 : p->left - evicted;
     uint32_t unloaded = 0;

@@ -218,7 +218,7 @@ static void add_groups(json_t *o, const struct status_snapshot *s)
     uint64_t sum = 0;
     for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
         const struct kv_group *group = &b->hparams.groups[g];
-        const uint64_t block = group->bytes_per_token * KV_BLOCK;
+        const uint64_t block = kv_group_payload(group);
         const uint64_t used = b->kv_blocks[g] > s->kv.blocks_free[g] ? b->kv_blocks[g] - s->kv.blocks_free[g] : 0;
         json_t *x = json_object();
         set_int(x, "layers", group->n_layers);

@@ -40,7 +40,7 @@ void plan_join(struct core *core, struct seq *s)
         s->sched.with = t;
         s->sched.with_n = n;
     }
-    if (s->sched.with) reuse_anchor(s->sched.with, s->sched.with_n, PREFIX_KEEP_ONCE);
+    if (s->sched.with && core->cache.n_groups > 1) reuse_anchor(s->sched.with, s->sched.with_n, PREFIX_KEEP_ONCE);
     plan_update(core, s);
 }
 
@@ -64,7 +64,7 @@ void plan_part(struct core *core, struct seq *s)
         if (heir && heir->sched.arrival < t->sched.arrival) {
             t->sched.with = heir;
             if (heir_n < n) t->sched.with_n = heir_n;
-            reuse_anchor(heir, t->sched.with_n, PREFIX_KEEP_ONCE);
+            if (core->cache.n_groups > 1) reuse_anchor(heir, t->sched.with_n, PREFIX_KEEP_ONCE);
             plan_update(core, t);
             continue;
         }

@@ -268,8 +268,8 @@ void step_run(struct core *core)
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
-    step_states_prepare(core, runs);
     make_rows(core, runs);
+    step_states_prepare(core, runs);
     fill_entries(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();

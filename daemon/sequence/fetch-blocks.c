@@ -241,7 +241,7 @@ static void state_fetched(struct kv_cache *c, struct seq *s)
 {
     struct fetch *f = s->fetch;
     if (f->r == 0 && s->state != SEQ_ENDED) s->live.at = s->kv.n_tokens;
-    if (f->r < 0) prefix_state_removed(c->prefix, f->part[0].info.id);
+    if (f->r == -ENOENT || f->r == -EBADMSG) prefix_state_removed(c->prefix, f->part[0].info.id);
     if (f->r < 0 && f->r != -ENOENT)
         log_warning("a part of a prompt is computed again because its state on disk cannot be used: %s", f->why);
 }

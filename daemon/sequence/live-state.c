@@ -64,6 +64,17 @@ static void make_live(struct kv_cache *c, struct seq *s, uint32_t i)
 
 /* --- begin and end --- */
 
+/* The state @from, which the index has just given up, becomes the live one. False: others have it, too. */
+static bool take_over(struct kv_cache *c, struct seq *s, uint32_t from)
+{
+    struct kv_table *t = table_of(c, s);
+    if (from == KV_NO_BLOCK || kv_pool_refs(c->pools[c->state], from) > 1 || kv_table_grow(t, 1) < 0) return false;
+    kv_pool_ref(c->pools[c->state], from);
+    t->ids[0] = from;
+    t->n_blocks = 1;
+    return true;
+}
+
 int live_state_begin(struct kv_cache *c, struct seq *s, uint32_t from, uint32_t at)
 {
     struct live_state *x = &s->live;
@@ -71,6 +82,10 @@ int live_state_begin(struct kv_cache *c, struct seq *s, uint32_t from, uint32_t 
     assert(table_of(c, s)->n_blocks == 0);
     x->n_saves = x->rolled = 0;
     int r = take_block(c, s);
+    if (r == -ENOBUFS && take_over(c, s, from)) {
+        x->at = at;
+        return 0;
+    }
     if (r < 0) return r == -ENOBUFS ? 1 : r;
     x->at = at;
     if (from != KV_NO_BLOCK) c->backend->ops->kv_copy(c->backend, c->state, table_of(c, s)->ids[0], from, 0);
@@ -143,6 +158,7 @@ bool live_state_prepare(struct kv_cache *c, struct seq *s, uint32_t n, uint32_t 
         const bool whole = (at + k) % KV_BLOCK == 0 && !s->reuse.off;
         const bool wanted = whole && !view && state_wanted(&plan, at + k, &kind), rolls = whole && k + KV_BLOCK > n;
         if (!row && !wanted && !rolls) continue;
+        if (!whole && k > known && kv_pool_free_blocks(c->pools[c->state]) == 0) continue; /* evict none for it */
         if (!wanted) kind = PREFIX_STATE_NEAR;
         if (!add_save(c, s, k, kind, whole, rolls && !wanted) && row && k == known) return false;
     }

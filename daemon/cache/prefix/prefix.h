@@ -115,7 +115,7 @@ enum prefix_keep {
 void prefix_window_keep(struct prefix *p, struct prefix_node *n, enum prefix_keep keep);
 /* @n was added to a chain: gives up the blocks that fall behind. */
 void prefix_window_trim(struct prefix *p, struct prefix_node *n);
-/* The chain ends with @n for now. Takes a step for each ancestor. */
+/* The chain ends with @n until it grows. Takes a step for each ancestor. */
 void prefix_window_thin(struct prefix *p, struct prefix_node *n);
 
 /* Gives a node in memory that has no block in @group this one, which holds its first @tokens tokens. The index takes a

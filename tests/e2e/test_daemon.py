@@ -191,7 +191,7 @@ def test_unsupported_models_are_named(home, tiny, tmp_path, what):
     bad = tmp_path / "bad.gguf"
     if what == "architecture":
         patched(tiny, bad, b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0mamba")
-        say = ["mamba", "llama"]
+        say = ["mamba", "hobd inspect --supported"]
     elif what == "tokenizer":
         patched(tiny, bad, b"\x04\0\0\0\0\0\0\0gpt2", b"\x04\0\0\0\0\0\0\0gptx")
         say = ["gptx", "gpt2"]

@@ -23,8 +23,9 @@ def test_metrics(gateway):
 
 def test_proposed_tokens(gateway):
     before = numbers(gateway.get("/metrics").body.decode())
-    body = {"model": "default", "prompt": "one two three one two three one two three one two", "max_tokens": 80, "temperature": 0, "ignore_eos": True}
-    assert gateway.post("/v1/completions", body).status == 200
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": "one two three four five six seven eight nine ten"}}}
+    body = {"model": "default", "messages": [{"role": "user", "content": "count"}], "response_format": form, "max_tokens": 80}
+    assert gateway.post("/v1/chat/completions", body).status == 200  # forced tokens are computed in any case
     after = numbers(gateway.get("/metrics").body.decode())
     drafted, accepted = (after[f"hob_http_{k}_tokens_total"] - before[f"hob_http_{k}_tokens_total"] for k in ("drafted", "accepted"))
     assert drafted >= accepted > 0

@@ -39,6 +39,7 @@ KEYS = {
     "queue-timeout": ("1min", "2min", True),
     "batch-tokens": ("128", "256", False),
     "batch-window": ("0", "1ms", True),
+    "draft": ("none", "/nowhere/b", False),
     "speculate": ("auto", "off", True),
     "stop-timeout": ("20s", "21s", True),
     "confine": ("yes", "no", False),

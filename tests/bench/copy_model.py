@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from sparse_model import Reader  # noqa: E402
+from sparse_model import text, tokenizer  # noqa: E402
 
 LAYERS, DIM, FFN, HEADS, KV_HEADS, HEAD, CTX, TURNED = 22, 2048, 5632, 32, 4, 64, 32768, 16
 TYPES = {"Q4_0": (2, 18), "Q8_0": (8, 34)}  # number, bytes of a block of 32
@@ -110,30 +110,10 @@ def layer_1(kind):
     return q, k, v, o
 
 
-def text(s):
-    return struct.pack("<Q", len(s)) + s.encode()
-
-
 def key(name, kind, value):
     if kind == "s":
         return text(name) + struct.pack("<I", 8) + text(value)
     return text(name) + struct.pack("<I" + kind, {"I": 4, "f": 6}[kind], value)
-
-
-def tokenizer(path):
-    """The keys of the tokenizer, as they are, and the number of tokens."""
-    data = Path(path).read_bytes()
-    r, out, n = Reader(data), [], 0
-    r.at = 16
-    for _ in range(r.take("Q")):
-        start = r.at
-        name, kind = r.text(), r.take("I")
-        if name == "tokenizer.ggml.tokens":
-            n = struct.unpack_from("<Q", data, r.at + 4)[0]
-        r.skip(kind)
-        if name.startswith("tokenizer."):
-            out.append(data[start:r.at])
-    return out, n
 
 
 def tensors(kind, vocab):

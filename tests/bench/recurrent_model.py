@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from sparse_model import Reader  # noqa: E402
+from sparse_model import text, tokenizer  # noqa: E402
 
 TYPES = {"F32": (0, 1, 4), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34)}  # number, values and bytes of a block
 SHAPES = {
@@ -18,10 +18,6 @@ SHAPES = {
     "granitehybrid": dict(dim=1536, ffn=4096, heads=12, kv=4, layers=40, attention=[5, 15, 25, 35], taps=4, inner=3072, state=128,
                           ssm_heads=48, groups=1),
 }
-
-
-def text(s):
-    return struct.pack("<Q", len(s)) + s.encode()
 
 
 def key(name, value):
@@ -32,22 +28,6 @@ def key(name, value):
     if isinstance(value, list):
         return text(name) + struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
     return text(name) + (struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value))
-
-
-def tokenizer(path):
-    """The keys of the tokenizer, as they are, and the number of tokens."""
-    data = Path(path).read_bytes()
-    r, out, n = Reader(data), [], 0
-    r.at = 16
-    for _ in range(r.take("Q")):
-        start = r.at
-        name, kind = r.text(), r.take("I")
-        if name == "tokenizer.ggml.tokens":
-            n = struct.unpack_from("<Q", data, r.at + 4)[0]
-        r.skip(kind)
-        if name.startswith("tokenizer."):
-            out.append(data[start:r.at])
-    return out, n
 
 
 def keys(arch, s):

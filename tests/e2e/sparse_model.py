@@ -2,6 +2,7 @@
 """A large GGUF file that takes no room on the disk: a small one with more and wider layers, and zeros for weights."""
 import re
 import struct
+from pathlib import Path
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of the types of values
 BYTES = {0: (1, 4), 2: (32, 18), 8: (32, 34)}  # F32, Q4_0, Q8_0: values and bytes of a block
@@ -34,6 +35,26 @@ class Reader:
                 self.at += n * SIZES[inner]
         else:
             self.at += SIZES[kind]
+
+
+def text(s):
+    return struct.pack("<Q", len(s)) + s.encode()
+
+
+def tokenizer(path):
+    """The keys of the tokenizer, as they are, and the number of tokens."""
+    data = Path(path).read_bytes()
+    r, out, n = Reader(data), [], 0
+    r.at = 16
+    for _ in range(r.take("Q")):
+        start = r.at
+        name, kind = r.text(), r.take("I")
+        if name == "tokenizer.ggml.tokens":
+            n = struct.unpack_from("<Q", data, r.at + 4)[0]
+        r.skip(kind)
+        if name.startswith("tokenizer."):
+            out.append(data[start:r.at])
+    return out, n
 
 
 def sparse_model(small, out, layers, ffn):

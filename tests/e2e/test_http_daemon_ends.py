@@ -7,7 +7,7 @@ import threading
 import pytest
 from httpgate import CHAT_PATH, JSON, Gateway, events_of
 
-LONG = {"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 400, "ignore_eos": True, "temperature": 0, "stream": True}
+LONG = {"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 400, "ignore_eos": True, "temperature": 0, "stream": True, "speculate": "off"}
 MESSAGES = "/v1/messages"
 
 

@@ -73,7 +73,7 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
     json_object_set_new(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
-        set_int(c, "shed", s->shed_blocks);
+        set_int(c, "shed", s->kv.shed_blocks);
         set_int(c, "disk_written", s->disk_stats.written);
         set_int(c, "disk_read", s->disk_stats.read);
         set_int(c, "disk_damaged", s->disk_stats.damaged);

@@ -119,7 +119,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     if (!c->prefix) return;
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
-    out->shed_blocks = e->pressure.freed;
+    out->kv.shed_blocks = e->pressure.freed;
     out->disk = spill_count(c, &out->disk_stats);
     struct disk_stats states;
     spill_count_states(c, &states);

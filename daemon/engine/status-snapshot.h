@@ -49,7 +49,7 @@ struct status_snapshot {
     uint64_t uptime_usec;
     uint32_t queue;
     struct {
-        uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, states_free, steps, preemptions, computed;
+        uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, states_free, shed_blocks, steps, preemptions, computed;
         struct model_draft_stats draft; /* if there is a draft model */
     } kv;
     struct rates_sum rates;
@@ -65,7 +65,6 @@ struct status_snapshot {
     } own; /* what the asker's own sessions take on disk, and compiled constraints in memory, also for one who sees sums
               of all */
     struct prefix_stats cache;
-    uint64_t shed_blocks;
     struct disk_stats disk_stats; /* of KV blocks and of recurrent states */
     struct status_uid *uids;      /* [n_uids], owned */
     size_t n_uids;

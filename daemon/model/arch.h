@@ -37,6 +37,12 @@ struct arch_block {
     enum arch_parallel parallel;
 };
 
+struct arch_attention {
+    bool mla;         /* to compressed K and V (struct hparams_mla) */
+    bool sink_scores; /* each head has a score that is part of its softmax, without a value */
+    bool q_gate;      /* attn_q has a gate behind each head's query: its sigmoid multiplies the head's output */
+};
+
 /* M-RoPE: pairs of RoPE rotate by time, row or column of an item (struct item_place): none; the first ones by time,
  * then those by row; every third one. */
 enum arch_sections { SECTIONS_NONE, SECTIONS_APART, SECTIONS_MIXED };
@@ -113,7 +119,6 @@ struct arch {
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
-    bool mla;          /* attention to compressed K and V (struct hparams_mla) */
     bool fused;        /* ffn_up holds gate and up */
     bool nextn;        /* the last nextn_predict_layers of block_count predict later tokens: they are not computed */
     bool rope_tensors; /* the file may have factors of RoPE frequencies */
@@ -121,8 +126,7 @@ struct arch {
 
     struct arch_experts experts;
     struct arch_recurrent recurrent;
-    bool sink_scores; /* each head has a score that is part of its softmax, without a value */
-    bool q_gate;      /* attn_q has a gate behind each head's query: its sigmoid multiplies the head's output */
+    struct arch_attention attention;
 
     /* Computation. */
     enum arch_activation activation;

@@ -59,7 +59,7 @@ static int heads(struct hparams *s, const struct keys *k)
     int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
     s->kv_heads = s->heads;
     if (!r) r = hparams_layers(s, k);
-    if (r || s->desc->mla) return r ? r : hparams_read_mla(s, k);
+    if (r || s->desc->attention.mla) return r ? r : hparams_read_mla(s, k);
     if (s->heads % s->kv_heads)
         return error_say(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", path, s->heads,
                          s->kv_heads);

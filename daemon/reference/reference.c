@@ -179,18 +179,20 @@ static int attention_block(struct pass *p)
     uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     _cleanup_(freep) float *gate = malloc(p->n * q * sizeof(*gate));
     int e = gate ? reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm") : error_origin(-ENOMEM);
-    if (!e) e = s->desc->q_gate ? gated_queries(p, gate) : product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
+    if (!e)
+        e = s->desc->attention.q_gate ? gated_queries(p, gate) : product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
     if (!e) e = product_of(p, p->k, p->h, "attn_k", "attn_qkv", q, kv);
     if (!e) e = product_of(p, p->v, p->h, "attn_v", "attn_qkv", q + kv, kv);
     if (!e && !s->desc->block.qk_after_rope) e = reference_norm_heads(p);
     if (e) return e;
     _cleanup_(freep) float *sinks = NULL;
-    if (s->desc->sink_scores) e = reference_vector(p, &sinks, "attn_sinks.weight", 0);
+    if (s->desc->attention.sink_scores) e = reference_vector(p, &sinks, "attn_sinks.weight", 0);
     if (e) return e;
     p->sink_scores = sinks;
     e = reference_attention(p);
     if (!e) e = reference_norm(p, p->att, p->att, p->n, q, "attn_sub_norm");
-    for (size_t i = 0; s->desc->q_gate && i < p->n * q; i++) p->att[i] = (float)(p->att[i] / (1 + exp(-gate[i])));
+    for (size_t i = 0; s->desc->attention.q_gate && i < p->n * q; i++)
+        p->att[i] = (float)(p->att[i] / (1 + exp(-gate[i])));
     if (!e) e = product_of(p, s->parallel ? p->beside : p->h, p->att, "attn_output", NULL, 0, s->dim);
     if (s->parallel) return e;
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);

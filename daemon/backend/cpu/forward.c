@@ -199,7 +199,7 @@ static void keep_wanted(struct pass *p)
             move(s->x, n, i, y->dim);
             if (p->pending) move(s->h.f, n, i, y->dim); /* the last layer is only a feed-forward */
             move(s->q, n, i, hparams_queries(y));
-            if (y->desc->q_gate) move(s->q_gate, n, i, (size_t)y->heads * y->head_dim);
+            if (y->desc->attention.q_gate) move(s->q_gate, n, i, (size_t)y->heads * y->head_dim);
             move(s->mla.low.f, n, i, y->mla.q_rank);
             move(s->k, n, i, (size_t)y->kv_heads * y->head_dim);
             move(s->v, n, i, (size_t)y->kv_heads * hparams_values(y));

@@ -84,7 +84,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->q = carve(c, n * hparams_queries(y), sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));
     s->v = carve(c, n * y->kv_heads * hparams_values(y), sizeof(float));
-    s->q_gate = carve(c, y->desc->q_gate ? n * hparams_queries(y) : 0, sizeof(float));
+    s->q_gate = carve(c, y->desc->attention.q_gate ? n * hparams_queries(y) : 0, sizeof(float));
     s->att = carve_acts(c, n, hparams_attended(y), 0, 0);
     lay_out_mla(&s->mla, c, y, n);
     s->gated = carve_acts(c, n, ffn, rows, y->experts.ffn);

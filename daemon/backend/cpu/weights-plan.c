@@ -222,7 +222,7 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
     if (!r) r = want_norm_bias(p, &y->attn_norm_bias, layer_name(l, "attn_norm", "bias").s);
     if (!r && s->parts[l] & LAYER_FFN && !shared)
         r = want_norm_bias(p, &y->ffn_norm_bias, layer_name(l, "ffn_norm", "bias").s);
-    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->sink_scores);
+    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->attention.sink_scores);
     if (!r) r = want_norm(p, &y->attn_sub_norm, l, "attn_sub_norm", s->heads * s->head_dim, a->block.sub_norms);
     if (!r) r = want_norm(p, &y->ffn_sub_norm, l, "ffn_sub_norm", s->ffn, a->block.sub_norms);
     return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
@@ -279,7 +279,7 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
         {"attn_q", &y->q, s->dim, q, {0, 2 * q, 1, head, 2 * head}},
         {"attn_q", &y->q_gate, s->dim, q, {head, 2 * q, 1, head, 2 * head}},
     };
-    if (!s->desc->q_gate) return want_parts(p, l, parts, 4);
+    if (!s->desc->attention.q_gate) return want_parts(p, l, parts, 4);
     if (qkv)
         return error_say(-EOPNOTSUPP, "%s: tensor 'blk.%u.attn_qkv.weight' is not supported in gated attention",
                          gguf_path(p->g), l);

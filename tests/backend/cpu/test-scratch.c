@@ -28,7 +28,7 @@ static void mark_acts(const struct scratch *s, uint8_t *seen, const struct acts 
 static void mark_kinds(const struct scratch *s, uint8_t *seen, const struct hparams *y, uint32_t n)
 {
     mark(s, seen, s->beside, y->parallel ? 4ul * n * y->dim : 0);
-    mark(s, seen, s->q_gate, y->desc->q_gate ? 4ul * n * hparams_queries(y) : 0);
+    mark(s, seen, s->q_gate, y->desc->attention.q_gate ? 4ul * n * hparams_queries(y) : 0);
     for (uint32_t i = 0; i < RECURRENT_INPUTS; i++) mark(s, seen, s->recurrent.in[i], 4ul * n * y->recurrent.in[i]);
     mark_acts(s, seen, &s->recurrent.out, (size_t)n * y->recurrent.out);
     mark(s, seen, s->recurrent.runs, n * sizeof(*s->recurrent.runs));

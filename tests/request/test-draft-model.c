@@ -4,6 +4,7 @@
 #include "libcommon/error.h"
 #include "tests/engine/harness.h"
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define BLOCK (2ull * 2 * 32 * 2 * 16 * 2) /* bytes of a block of the tiny model: 2 layers, 2 heads of 16, F16 */
@@ -102,6 +103,43 @@ static void test_without_memory_it_is_left_out(void **state)
     loaded_fini(&m);
 }
 
+/* Make the last token of the file unused. */
+static void leave_unused(const char *path)
+{
+    static const char key[] = "tokenizer.ggml.token_type"; /* then two types, the number of tokens, these */
+    static char bytes[1 << 20];
+    uint64_t n;
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    const size_t len = fread(bytes, 1, sizeof(bytes), f);
+    char *at = memmem(bytes, len, key, strlen(key));
+    assert_non_null(at);
+    at += strlen(key) + 8;
+    memcpy(&n, at, sizeof(n));
+    assert_int_equal(fseek(f, at + 8 + 4 * (n - 1) - bytes, SEEK_SET), 0);
+    assert_int_equal(fwrite(&(int32_t){5}, 4, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The vocabularies may differ by unused tokens at the end. It proposes none that the model lacks. */
+static void test_tokens_of_the_draft_model_alone(void **state)
+{
+    static const char *const more[] = {"<|more|>", NULL};
+    struct loaded m;
+    struct draft_model *d;
+    struct draft_file same = tiny_draft(7), f = tiny_draft(8);
+    assert_int_equal(load(&m, &same, 40 * BLOCK), 0);
+    f.tiny.controls = more;
+    write_draft(&f);
+    leave_unused(f.path);
+    assert_int_equal(draft_model_open(&d, f.path, m.tokenizer), 0);
+    assert_int_equal(d->vocab, tokenizer_vocab(m.tokenizer));
+    assert_int_equal(d->hparams.vocab, d->vocab + 1);
+    draft_model_free(d);
+    unlink(f.path);
+    loaded_fini(&m);
+}
+
 static void test_another_model_is_refused(void **state)
 {
     static const char *const more[] = {"<|more|>", NULL};
@@ -126,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_shared),
         cmocka_unit_test(test_without_memory_it_is_left_out),
+        cmocka_unit_test(test_tokens_of_the_draft_model_alone),
         cmocka_unit_test(test_another_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/chat-attach.h"
+#include "client/chat-carry.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/option-table.h"
@@ -23,6 +24,9 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "/schema [FILE]   JSON of this schema;\n"
                                 "                 without FILE: any text\n"
                                 "/tools [PATH]    list the tools, add one\n"
+                                "/file [PATH]     a text file before the\n"
+                                "                 next message, or list;\n"
+                                "                 none: attach nothing\n"
                                 "/image [PATH]    attach an image to the\n"
                                 "                 next message, or list;\n"
                                 "                 none: attach nothing\n"
@@ -33,6 +37,7 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "/save FILE       save the conversation\n"
                                 "/help, /quit\n"
                                 "\\ at the end continues the line.\n"
+                                "Ctrl-R searches in earlier lines.\n"
                                 "Ctrl-C ends an answer, Ctrl-D the chat.\n";
 
 static int replace(char **to, const char *value)
@@ -58,11 +63,15 @@ static int command_quit(struct chat *c, const char *arg)
 
 static int command_model(struct chat *c, const char *arg)
 {
-    if (!*arg)
-        log_info("the model is %s", c->o->model ? c->o->model : "default");
-    else if (getenv("HOB_SOCKET"))
+    const char *model = c->o->model ? c->o->model : "default";
+    if (!*arg) log_info("the model is %s", model);
+    if (!*arg) return 0;
+    if (getenv("HOB_SOCKET")) {
         log_info("HOB_SOCKET is set: its daemon answers with its own model");
-    return *arg ? replace(&c->o->model, arg) : 0;
+        return 0;
+    }
+    int status = strcmp(arg, model) == 0 ? 0 : chat_carry(c);
+    return status == 0 ? replace(&c->o->model, arg) : status;
 }
 
 static int command_system(struct chat *c, const char *arg)
@@ -124,6 +133,11 @@ static int command_think(struct chat *c, const char *arg)
     return EXIT_USAGE;
 }
 
+static int command_file(struct chat *c, const char *arg)
+{
+    return chat_attach(c, 0, arg);
+}
+
 static int command_image(struct chat *c, const char *arg)
 {
     return chat_attach(c, PROTO_MEDIA_IMAGE, arg);
@@ -154,7 +168,8 @@ static int command_undo(struct chat *c, const char *arg)
         log_error("nothing to undo");
         return EXIT_FAILED;
     }
-    const char *asked = c->turns[c->n_turns - 1].messages[0].content.data;
+    const struct chat_turn *last = &c->turns[c->n_turns - 1];
+    const char *asked = last->messages[0].content.data + last->typed_at;
     log_info("removed: %.*s", (int)strcspn(asked, "\n"), asked);
     chat_forget(c, c->n_turns - 1);
     return 0;
@@ -209,7 +224,7 @@ static const struct {
     {"help", command_help},       {"quit", command_quit},   {"model", command_model}, {"system", command_system},
     {"session", command_session}, {"undo", command_undo},   {"save", command_save},   {"sessions", command_sessions},
     {"schema", command_schema},   {"tools", command_tools}, {"think", command_think}, {"image", command_image},
-    {"audio", command_audio},
+    {"audio", command_audio},     {"file", command_file},
 };
 
 static size_t word_of(const char *line)

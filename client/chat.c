@@ -5,6 +5,7 @@
 #include "client/chat-line.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
+#include "client/log/log-record.h"
 #include "client/startup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -42,18 +43,20 @@ static int put_turns(const struct chat *c, struct proto_generate *g)
     }
     g->messages = m;
     g->n_messages += n;
+    if (c->n_turns) record_follow(c->o->log.record, c->turns[c->n_turns - 1].uuid, c->turns->uuid, n);
     return 0;
 }
 
 /* Keep the messages of @g from @from on as a turn, unless the model generated no text. */
-static int keep_turn(struct chat *c, struct proto_generate *g, size_t from)
+static int keep_turn(struct chat *c, struct proto_generate *g, size_t from, size_t typed_at)
 {
     const struct proto_message *last = &g->messages[g->n_messages - 1];
-    struct chat_turn turn = {.n = g->n_messages - from};
+    struct chat_turn turn = {.n = g->n_messages - from, .typed_at = typed_at};
     if (!last->content.len || last->n_calls || strcmp(last->role.data, "assistant") != 0) return 0;
     struct chat_turn *turns = reallocarray(c->turns, c->n_turns + 1, sizeof(*turns));
     if (!turns) return -ENOMEM;
     c->turns = turns;
+    strcpy(turn.uuid, g->uuid);
     turn.messages = calloc(turn.n, sizeof(*turn.messages));
     if (!turn.messages) return -ENOMEM;
     memcpy(turn.messages, g->messages + from, turn.n * sizeof(*turn.messages));
@@ -76,12 +79,18 @@ static void end_request(struct proto_request *r, size_t system, size_t from)
 static int send_turn(struct chat *c, struct buf *line)
 {
     struct proto_request request = {0};
-    const size_t kept = c->n_turns;
+    const size_t kept = c->n_turns, text = c->next.text.len; /* of files */
     size_t system = 0, from = 0; /* indexes behind the system message and behind the earlier turns */
     int status = EXIT_FAILED;
-    c->next.text = *line;
-    *line = (struct buf)BUF_INIT;
-    int r = generate_request(&request, c->o, &c->next);
+    int r = 0;
+    if (text) {
+        r = input_append(c->o, &c->next, line, "the line");
+    } else {
+        c->next.text = *line;
+        *line = (struct buf)BUF_INIT;
+    }
+    const size_t typed_at = text ? text + 2 : 0; /* behind a blank line */
+    if (r >= 0) r = generate_request(&request, c->o, &c->next);
     input_fini(&c->next);
     if (r == 0) {
         system = from = request.gen.n_messages - 1;
@@ -95,10 +104,10 @@ static int send_turn(struct chat *c, struct buf *line)
         status = tool_loop_run(&c->loop, &request);
         interrupt_init();
         interrupt_unblock();
-        r = keep_turn(c, &request.gen, from);
+        r = keep_turn(c, &request.gen, from, typed_at);
     }
-    if (c->n_turns == kept && request.gen.n_messages > from) chat_attach_again(c, &request.gen.messages[from]);
-    if (!c->next.n_media) chat_attach_none(c);
+    if (c->n_turns == kept && request.gen.n_messages > from) chat_attach_again(c, &request.gen.messages[from], text);
+    if (!c->next.n_media && !c->next.text.len) chat_attach_none(c);
     if (r == -ENOMEM) error_say(r, "no memory for the conversation");
     if (r < 0) status = exit_status_report(r);
     end_request(&request, system, from);
@@ -155,12 +164,15 @@ static char *history_file(void)
 
 static int run(struct options *o, void *ctx)
 {
-    _cleanup_(freep) char *history = isatty(STDIN_FILENO) ? history_file() : NULL;
+    _cleanup_(freep) char *history = NULL;
     struct chat chat = {.o = o, .loop = TOOL_LOOP_INIT};
     struct chat_line *lines = NULL;
     chat.loop.opt = o;
-    int status = tool_loop_add_all(&chat.loop);
+    int status = chat_attach_pipe(&chat);
+    if (status == 0) status = chat_attach_given(&chat);
+    if (status == 0) status = tool_loop_add_all(&chat.loop);
     if (status == 0) {
+        if (isatty(STDIN_FILENO)) history = history_file();
         int r = chat_line_new(&lines, history);
         status = r < 0 ? exit_status_report(r) : run_chat(&chat, lines);
     }

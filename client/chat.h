@@ -12,15 +12,25 @@
 struct chat_turn {
     struct proto_message *messages; /* [n], owned */
     size_t n;
+    char uuid[40];   /* of its last request, for the log */
+    size_t typed_at; /* offset of the typed line in the first message, behind the attached texts */
+};
+
+/* A file of the next message. */
+struct chat_file {
+    char *path;                 /* owned */
+    enum proto_media_kind kind; /* 0: its text */
+    size_t bytes;
 };
 
 struct chat {
     struct options *o;       /* commands change its model, system and session */
     struct chat_turn *turns; /* since the chat began or the session changed */
     size_t n_turns;
-    struct tool_loop loop;           /* its tools */
-    struct input next;               /* the images and sounds of the next message, without a text */
-    char *attached[PROTO_MEDIA_MAX]; /* [next.n_media], owned: their paths */
+    struct tool_loop loop;   /* its tools */
+    struct input next;       /* the files of the next message: texts, images, sounds */
+    struct chat_file *files; /* [n_files], owned: what @next has */
+    size_t n_files;
     bool quit;
 };
 

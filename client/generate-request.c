@@ -89,6 +89,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct in
     int e = generate_uuid(g);
     if (e < 0) return e;
     if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
+    if (e == 0 && o->adapter) e = proto_text_set(&r->adapter, o->adapter, strlen(o->adapter));
     if (e == 0 && o->fork) e = proto_text_set(&g->fork, o->fork, strlen(o->fork));
     for (size_t i = 0; e == 0 && i < o->n_stop; i++) {
         e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));

@@ -7,6 +7,9 @@
 #include "client/exit-status.h"
 #include "client/input.h"
 #include "client/interrupt.h"
+#include "client/log/log-record.h"
+#include "client/log/resume.h"
+#include "client/templates/templates.h"
 #include "client/tool-loop.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -85,8 +88,10 @@ static int generate_step(struct choices *s, struct connection *c, int64_t deadli
     else if (e.type == PROTO_EV_ERROR && e.code == EBADF && !a->begun && c->sent_fds)
         r = -EREMOTEIO;
     /* An error without an id concerns the connection, which has only this request. */
-    else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
+    else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0)) {
+        record_event(a->opt->log.record, &e);
         r = choices_event(s, &e);
+    }
     proto_event_fini(&e);
     return r;
 }
@@ -106,6 +111,7 @@ static int generate_cancel(struct choices *s, struct connection *c)
         struct proto_event e;
         r = connection_next(c, &e, deadline, -1);
         if (r != 0) break;
+        if (e.id == GENERATE_ID) record_event(a->opt->log.record, &e);
         if (e.id == GENERATE_ID) r = choices_event(s, &e);
         proto_event_fini(&e);
     }
@@ -157,15 +163,16 @@ static int generate_tries(struct choices *s, const struct endpoints *p, struct m
                        EXIT_NO_DAEMON);
 }
 
-/* Send the prepared message. @said receives what arrived; NULL: it does not. */
-static int generate_send(const struct options *o, struct message *m, struct answer_parts *said)
+/* Send the prepared message, and print the answer to @fd (-1: nowhere). @said receives what arrived; NULL: it does not.
+ */
+static int generate_send(const struct options *o, struct message *m, int fd, struct answer_parts *said)
 {
     struct output out;
     struct endpoints endpoints;
     struct answer a;
     struct choices s;
     int r = endpoints_find(&endpoints, o);
-    output_init(&out, STDOUT_FILENO, o->no_stream);
+    output_init(&out, fd, o->no_stream);
     answer_init(&a, o, &out);
     a.keep = said != NULL;
     if (r == 0) r = choices_init(&s, &a);
@@ -185,13 +192,27 @@ static int generate_send(const struct options *o, struct message *m, struct answ
     return status;
 }
 
+/* The request continues an exchange of the log, whose model answers. */
+static int run_resumed(const struct options *given, struct proto_request *q)
+{
+    struct options o = *given;
+    o.model = given->model ? strdup(given->model) : NULL;
+    int r = given->model && !o.model ? -ENOMEM : resume_request(&o, q);
+    if (r < 0)
+        r = exit_status_before(r);
+    else
+        r = o.tools.n_paths ? tool_loop_once(&o, q) : generate_turn(&o, q, NULL);
+    free(o.model);
+    return r;
+}
+
 int generate_run(const struct options *o, int stdin_fd)
 {
     struct input input = {0};
     struct proto_request request = {0};
     for (size_t i = 0; i < o->n_files; i++)
         if (o->files[i].kind && strcmp(o->files[i].path, "-") == 0) stdin_fd = -1; /* it is no text */
-    int r = input_read(o, stdin_fd, &input);
+    int r = o->template.name ? template_input(o, stdin_fd, &input) : input_read(o, stdin_fd, &input);
     if (r > 0) {
         log_error("empty prompt: give words, a file or standard input (see hob --help)");
         input_fini(&input);
@@ -201,17 +222,31 @@ int generate_run(const struct options *o, int stdin_fd)
     input_fini(&input);
     if (r < 0)
         r = exit_status_before(r);
+    else if (o->log.from)
+        r = run_resumed(o, &request);
     else
         r = o->tools.n_paths ? tool_loop_once(o, &request) : generate_turn(o, &request, NULL);
     proto_request_fini(&request);
     return r;
 }
 
-int generate_turn(const struct options *o, const struct proto_request *request, struct answer_parts *said)
+static int generate_to(const struct options *o, const struct proto_request *request, int fd, struct answer_parts *said)
 {
     struct message m;
     int r = message_init(&m, request);
-    r = r < 0 ? exit_status_report(r) : generate_send(o, &m, said);
+    record_open(o->log.record, request);
+    r = r < 0 ? exit_status_report(r) : generate_send(o, &m, fd, said);
+    record_close(o->log.record, o, request, r);
     message_fini(&m);
     return r;
+}
+
+int generate_turn(const struct options *o, const struct proto_request *request, struct answer_parts *said)
+{
+    return generate_to(o, request, STDOUT_FILENO, said);
+}
+
+int generate_silent(const struct options *o, const struct proto_request *request, struct answer_parts *said)
+{
+    return generate_to(o, request, -1, said);
 }

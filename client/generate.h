@@ -16,6 +16,9 @@ int generate_run(const struct options *o, int stdin_fd);
  * answer_parts_fini. Returns the exit status. */
 int generate_turn(const struct options *o, const struct proto_request *r, struct answer_parts *said);
 
+/* The same, but print nothing of the answer; @said is wanted. */
+int generate_silent(const struct options *o, const struct proto_request *r, struct answer_parts *said);
+
 /* Fill @r, which is new, from the options and @input; takes the memory of @input. Call proto_request_fini in any
  * case. 0; -EINVAL: wrong usage; -ENOMEM; else -errno; sets the error message. */
 int generate_request(struct proto_request *r, const struct options *o, struct input *input);

@@ -155,25 +155,48 @@ static int input_piece(const struct options *o, size_t i, int stdin_fd, struct b
     return input_words(out, o);
 }
 
-/* Append text @i of the input and what separates it from the text before. As input_read. */
-static int input_text(const struct options *o, size_t i, int stdin_fd, struct input *in)
+/* Append what separates a text from the text before. */
+static int input_separate(const struct options *o, struct buf *out)
+{
+    int r = !o->raw && out->len ? buf_puts(out, "\n\n") : 0;
+    return r < 0 ? error_say(r, "no memory for the prompt") : 0;
+}
+
+/* The text from @start on is complete; the one before it ends at @before. As input_append. */
+static int input_settle(const struct options *o, struct input *in, size_t before, size_t start, const char *name)
 {
     struct buf *out = &in->text;
-    size_t before = out->len;
-    const char *name;
-    int r = !o->raw && before ? buf_puts(out, "\n\n") : 0;
-    if (r < 0) return error_say(r, "no memory for the prompt");
-    size_t start = out->len;
-    r = input_piece(o, i, stdin_fd, out, &name);
-    if (r == 0) r = input_finish(o, out, start, name);
+    int r = input_finish(o, out, start, name);
     if (r < 0) return r;
     if (r > 0) {
         out->len = before;
         if (out->data) out->data[before] = 0;
-        return 0;
+        return 1;
     }
     for (size_t k = in->n_media; k > 0 && in->media[k - 1].at == before; k--) in->media[k - 1].at = start;
     return 0;
+}
+
+int input_append(const struct options *o, struct input *in, const struct buf *text, const char *name)
+{
+    size_t before = in->text.len;
+    int r = input_separate(o, &in->text);
+    size_t start = in->text.len;
+    if (r == 0 && text->len && buf_append(&in->text, text->data, text->len) < 0)
+        r = error_say(-ENOMEM, "no memory for the prompt");
+    return r == 0 ? input_settle(o, in, before, start, name) : r;
+}
+
+/* Append text @i of the input and what separates it from the text before. As input_read. */
+static int input_text(const struct options *o, size_t i, int stdin_fd, struct input *in)
+{
+    size_t before = in->text.len;
+    const char *name;
+    int r = input_separate(o, &in->text);
+    size_t start = in->text.len;
+    if (r == 0) r = input_piece(o, i, stdin_fd, &in->text, &name);
+    if (r == 0) r = input_settle(o, in, before, start, name);
+    return r < 0 ? r : 0;
 }
 
 int input_read(const struct options *o, int stdin_fd, struct input *in)

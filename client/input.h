@@ -25,6 +25,10 @@ int input_read(const struct options *o, int stdin_fd, struct input *in);
  * there are too many. */
 int input_media(struct input *in, enum proto_media_kind kind, const char *path);
 
+/* Append @text behind the others as input_read does. @name: its name in the error message. As input_read; 1: @text is
+ * empty, and @in unchanged. */
+int input_append(const struct options *o, struct input *in, const struct buf *text, const char *name);
+
 void input_fini(struct input *in); /* leaves it zero */
 
 /* Append the file @path, or @fd if @path is NULL, unchanged; the text must be UTF-8. As input_read, but 0 for an empty

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* hob: sends requests to the daemon and prints its answers. */
+#include "client/batch/batch-command.h"
+#include "client/batch/map.h"
+#include "client/do/do.h"
+#include "client/embed/embed-command.h"
 #include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/infill.h"
@@ -9,6 +13,7 @@
 #include "client/sessions.h"
 #include "client/startup.h"
 #include "client/status.h"
+#include "client/templates/templates.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <limits.h>
@@ -66,6 +71,18 @@ static int run(struct options *o, void *ctx)
         return sessions_run(o);
     case COMMAND_INFILL:
         return infill_run(o);
+    case COMMAND_BATCH:
+        return batch_command(o);
+    case COMMAND_MAP:
+        return map_command(o);
+    case COMMAND_EMBED:
+        return embed_run(o);
+    case COMMAND_RANK:
+        return rank_run(o);
+    case COMMAND_TEMPLATES:
+        return template_command(o);
+    case COMMAND_DO:
+        return do_run(o);
     default:
         return generate_run(o, o->no_stdin || isatty(STDIN_FILENO) ? -1 : STDIN_FILENO);
     }
@@ -87,6 +104,12 @@ int main(int argc, char **argv)
         break;
     case COMMAND_MODELS:
         r = helper("hob-models", argv);
+        break;
+    case COMMAND_FIND:
+        r = helper("hob-find", argv);
+        break;
+    case COMMAND_LOG:
+        r = helper("hob-log", argv);
         break;
     case COMMAND_MEDIA:
         r = media(argc, argv);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/option-check.h"
+#include "client/embed/embed-command.h"
 #include "client/option-table.h"
 #include "libcommon/error.h"
 #include <string.h>
@@ -47,6 +48,7 @@ static const struct {
     {"fork", SESSIONS_FORK, 2, 2, false, "fork NAME NEW"},
     {"rename", SESSIONS_RENAME, 2, 2, false, "rename NAME NEW"},
     {"rm", SESSIONS_REMOVE, 1, SIZE_MAX, false, "rm NAME…"},
+    {"search", SESSIONS_SEARCH, 1, SIZE_MAX, false, "search WORD…"},
 };
 
 static int check_sessions(struct options *o)
@@ -60,8 +62,8 @@ static int check_sessions(struct options *o)
         while (v < N && strcmp(verbs[v].word, o->words[0]) != 0) v++;
         if (v == N)
             return error_say(-EINVAL,
-                             "unknown subcommand '%s' of 'sessions', use list, show, fork, rename or rm (to send it as "
-                             "a prompt: hob -- sessions %s …)",
+                             "unknown subcommand '%s' of 'sessions', use list, show, fork, rename, rm or search (to "
+                             "send it as a prompt: hob -- sessions %s …)",
                              o->words[0], o->words[0]);
         o->n_words--;
         memmove(o->words, o->words + 1, o->n_words * sizeof(*o->words));
@@ -71,8 +73,9 @@ static int check_sessions(struct options *o)
         return error_say(-EINVAL, "usage: hob sessions %s", verbs[v].usage);
     if (o->json && !verbs[v].json) return error_say(-EINVAL, "--json cannot be used with 'sessions %s'", verbs[v].word);
     for (size_t i = 0; i < o->n_words; i++) {
-        r = options_session_name(o->words[i]);
-        if (r < 0) return error_in(r, "sessions %s: name %zu", verbs[v].word, i + 1);
+        bool word = o->verb == SESSIONS_SEARCH;
+        r = !word ? options_session_name(o->words[i]) : *o->words[i] ? 0 : error_say(-EINVAL, "must not be empty");
+        if (r < 0) return error_in(r, "sessions %s: %s %zu", verbs[v].word, word ? "word" : "name", i + 1);
     }
     return 0;
 }
@@ -138,7 +141,8 @@ static int check_tools(const struct options *o)
 
 static int check_infill(struct options *o)
 {
-    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT, OPTION_RENDER};
+    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT,
+                                          OPTION_RENDER, OPTION_FILE,    OPTION_IMAGE,   OPTION_AUDIO};
     int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
     if (r < 0) return r;
     for (size_t i = 0; i < sizeof(never); i++)
@@ -159,6 +163,38 @@ static int check_infill(struct options *o)
     return 0;
 }
 
+static int check_embed(const struct options *o)
+{
+    const bool rank = o->command == COMMAND_RANK;
+    int r = check_options_of(o, rank ? "rank" : "embed", OPTION_COMMANDS | OPTION_EMBED);
+    if (r < 0) return r;
+    if (o->json) return error_say(-EINVAL, "--json cannot be used with '%s'; use --jsonl", rank ? "rank" : "embed");
+    return rank ? rank_check(o) : embed_check(o);
+}
+
+/* The answer is one line, so nothing of a conversation applies. */
+static int check_do(const struct options *o)
+{
+    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION,    OPTION_CONTEXT, OPTION_WAIT,
+                                          OPTION_STOP,   OPTION_IGNORE_EOS, OPTION_RENDER};
+    int r = check_options_of(o, "do", OPTION_COMMANDS | OPTION_CHAT | OPTION_DO);
+    if (r < 0) return r;
+    for (size_t i = 0; i < sizeof(never); i++)
+        if (OPTION_GIVEN(o, never[i]))
+            return error_say(-EINVAL, "--%s cannot be used with 'do'", option_table[never[i]].name);
+    for (enum option_id i = OPTION_SCHEMA; i <= OPTION_COMPACT; i++)
+        if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s cannot be used with 'do'", option_table[i].name);
+    for (enum option_id i = OPTION_TOOLS; i <= OPTION_TOOL_TIMEOUT; i++)
+        if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s cannot be used with 'do'", option_table[i].name);
+    return o->json ? error_say(-EINVAL, "--json cannot be used with 'do'") : 0;
+}
+
+static int check_templates(const struct options *o)
+{
+    int r = check_options_of(o, "templates", OPTION_COMMANDS);
+    return r == 0 && o->json ? error_say(-EINVAL, "--json cannot be used with 'templates'") : r;
+}
+
 static int check_stdin(const struct options *o)
 {
     size_t n = 0;
@@ -174,12 +210,25 @@ static int check_answer(const struct options *o)
     for (unsigned i = 0; i < OPTION_COUNT; i++)
         if (OPTION_GIVEN(o, i) && option_table[i].flags == OPTION_INFILL)
             return error_say(-EINVAL, "--%s can be used only with 'infill'", option_table[i].name);
+    for (unsigned i = 0; i < OPTION_COUNT; i++)
+        if (OPTION_GIVEN(o, i) && option_table[i].flags == OPTION_BATCH)
+            return error_say(-EINVAL, "--%s can be used only with %s", option_table[i].name,
+                             i == OPTION_JOBS || i == OPTION_RESUME  ? "'batch' and 'map'"
+                             : i == OPTION_WRITE || i == OPTION_NULL ? "'map'"
+                                                                     : "'batch'");
+        else if (OPTION_GIVEN(o, i) && option_table[i].flags == OPTION_EMBED)
+            return error_say(-EINVAL, "--%s can be used only with 'embed'", option_table[i].name);
+    for (enum option_id i = OPTION_PRINT; i <= OPTION_NO_CONTEXT; i++)
+        if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s can be used only with 'do'", option_table[i].name);
+    if (o->template.n_params && !o->template.name) return error_say(-EINVAL, "--param needs --template");
     if (o->json)
         return error_say(-EINVAL, "--json can be used only with 'status' and 'sessions'; use --jsonl for answers");
     if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue cannot be used together");
+    if (o->log.from && (o->fork || o->detach))
+        return error_say(-EINVAL, "--%s cannot be used with an exchange of the log", o->fork ? "fork" : "detach");
     if (o->fork && !o->session && !o->continue_last)
         return error_say(-EINVAL, "--fork needs --session or --continue, which select the session to fork");
-    if (o->n > 1 && (o->session || o->continue_last))
+    if (o->n > 1 && (o->session || (o->continue_last && !o->log.from)))
         return error_say(-EINVAL, "--n cannot be used with a session, which stores one answer");
     if (o->detach && !o->session && !o->continue_last)
         return error_say(-EINVAL, "--detach needs --session or --continue, which store the answer");
@@ -194,6 +243,63 @@ static int check_answer(const struct options *o)
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--system cannot be used with --raw");
     int r = check_stdin(o);
+    if (r == 0) r = check_constraint(o);
+    if (r == 0) r = check_template(o);
+    return r == 0 ? check_tools(o) : r;
+}
+
+bool option_in_batch(unsigned id)
+{
+    static const unsigned char never[] = {
+        OPTION_SESSION, OPTION_CONTINUE,  OPTION_FORK,   OPTION_WAIT,     OPTION_DETACH,      OPTION_WARM,
+        OPTION_N,       OPTION_TOOL,      OPTION_YES,    OPTION_NO_STDIN, OPTION_TOOL_ROUNDS, OPTION_TOOL_TIMEOUT,
+        OPTION_RENDER,  OPTION_NO_STREAM, OPTION_JSONL,  OPTION_JSON,     OPTION_WATCH,       OPTION_HELP,
+        OPTION_VERSION, OPTION_TEMPLATE,  OPTION_PARAM,  OPTION_PRINT,    OPTION_NO_CONTEXT,  OPTION_LOG,
+        OPTION_NO_LOG,  OPTION_LOG_SIZE,  OPTION_LOG_AGE};
+    for (size_t i = 0; i < sizeof(never); i++)
+        if (never[i] == id) return false;
+    return option_table[id].flags != OPTION_INFILL && option_table[id].flags != OPTION_EMBED;
+}
+
+static int check_map(const struct options *o)
+{
+    static const unsigned char never[] = {OPTION_TOOL_CHOICE, OPTION_FILE,     OPTION_IMAGE, OPTION_AUDIO,
+                                          OPTION_TOOLS,       OPTION_LOGPROBS, OPTION_OUT,   OPTION_ORDERED};
+    for (size_t i = 0; i < sizeof(never); i++)
+        if (OPTION_GIVEN(o, never[i]))
+            return error_say(-EINVAL, "--%s cannot be used with 'map'", option_table[never[i]].name);
+    if (!o->n_words || !*o->words[0])
+        return error_say(-EINVAL, "map needs a prompt, in which {} is a file's text: hob map 'Summarize: {}' FILE…");
+    if (o->batch.null && o->n_words > 1)
+        return error_say(-EINVAL, "--null reads the names from standard input; give no files");
+    if (o->batch.resume && !o->batch.write) return error_say(-EINVAL, "--resume needs --write");
+    return 0;
+}
+
+static int check_lines(const struct options *o)
+{
+    if (OPTION_GIVEN(o, OPTION_WRITE) || OPTION_GIVEN(o, OPTION_NULL))
+        return error_say(-EINVAL, "--%s can be used only with 'map'", OPTION_GIVEN(o, OPTION_NULL) ? "null" : "write");
+    if (o->n_words > 1)
+        return error_say(-EINVAL,
+                         "unexpected argument '%s' of 'batch', which reads one file (to send it as a prompt: "
+                         "hob -- batch %s …)",
+                         o->words[1], o->words[0]);
+    if (o->batch.resume && !o->batch.out) return error_say(-EINVAL, "--resume needs --out");
+    return 0;
+}
+
+/* batch and map: the options are the defaults of all requests. */
+static int check_batch(struct options *o)
+{
+    const char *command = o->command == COMMAND_MAP ? "map" : "batch";
+    for (unsigned i = 0; i < OPTION_COUNT; i++)
+        if (OPTION_GIVEN(o, i) && !option_in_batch(i))
+            return error_say(-EINVAL, "--%s cannot be used with '%s'", option_table[i].name, command);
+    if (o->thinking.how == THINK_STDERR && OPTION_GIVEN(o, OPTION_THINK))
+        return error_say(-EINVAL, "--think stderr cannot be used with '%s'", command);
+    int r = o->command == COMMAND_MAP ? check_map(o) : check_lines(o);
+    if (o->priority == PROTO_PRIORITY_UNSET) o->priority = PROTO_PRIORITY_BATCH;
     if (r == 0) r = check_constraint(o);
     if (r == 0) r = check_template(o);
     return r == 0 ? check_tools(o) : r;
@@ -218,8 +324,18 @@ int option_check(struct options *o)
         return check_chat(o);
     case COMMAND_SESSIONS:
         return check_sessions(o);
+    case COMMAND_EMBED:
+    case COMMAND_RANK:
+        return check_embed(o);
     case COMMAND_INFILL:
         return check_infill(o);
+    case COMMAND_BATCH:
+    case COMMAND_MAP:
+        return check_batch(o);
+    case COMMAND_DO:
+        return check_do(o);
+    case COMMAND_TEMPLATES:
+        return check_templates(o);
     default:
         return check_answer(o);
     }

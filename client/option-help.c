@@ -23,6 +23,8 @@ static const char *help_head(unsigned id)
         return "\nOutput\n";
     case OPTION_JSON:
         return "\nCommands\n";
+    case OPTION_OUT:
+        return "\nMany prompts\n";
     case OPTION_HELP:
         return "\n";
     default:
@@ -35,15 +37,29 @@ int options_help(struct buf *out)
     int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     send a prompt; piped input comes first\n"
                           "hob status [--json] [--watch [TIME]]\n"
                           "                            show the daemon's status; --watch refreshes it\n"
-                          "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
+                          "hob sessions [list|show NAME|search WORD…|fork NAME NEW|rename NAME NEW|\n"
+                          "              rm NAME…]\n"
                           "                            manage stored sessions (list, show: --json)\n"
                           "hob chat                    chat interactively; /help lists the commands\n"
                           "hob models [list|add|pull|rm] …\n"
                           "                            manage model files; see hob models --help\n"
                           "hob media FILE… [--json] [-o OUT]\n"
                           "                            show what images and sounds are\n"
+                          "hob log [list|search WORDS|show ID|rm ID…|export|on|off]\n"
+                          "                            the log of exchanges; see hob log --help\n"
                           "hob infill --prefix-file PATH --suffix-file PATH, or --at BYTE <TEXT\n"
                           "                            generate the text between two texts\n"
+                          "hob templates [list|show NAME|edit NAME]\n"
+                          "                            manage the templates of --template\n"
+                          "hob do TEXT…                write a command line, and run it after a key\n"
+                          "hob batch [FILE]            answer the prompts of a file of JSON lines\n"
+                          "hob map PROMPT [FILE…]      answer PROMPT for each file; {} is its text\n"
+                          "hob embed [FILE…|-] [--dims N] [--jsonl|--npy]\n"
+                          "                            print the vectors of files, or of lines of input\n"
+                          "hob rank \"question\" FILE… [--jsonl]\n"
+                          "                            order files, or lines, by how well they answer\n"
+                          "hob index [DIR]             make or update an index of the texts of a folder\n"
+                          "hob find [-a] WORDS…        search it by meaning; -a: answer from what is found\n"
                           "hob stop                    stop the daemon; accepted requests finish first\n\n");
     unsigned i;
 

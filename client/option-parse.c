@@ -58,7 +58,7 @@ static void options_getopt(struct option *longs, char *shorts)
                                    .val = 256 + (int)i};
         if (!d->letter) continue;
         *shorts++ = d->letter;
-        if (d->arg) *shorts++ = ':';
+        if (d->arg && *d->arg != '[') *shorts++ = ':';
     }
     longs[i] = (struct option){0};
     *shorts = 0;
@@ -74,19 +74,35 @@ static enum option_id options_id(int c)
     return (enum option_id)i;
 }
 
+/* The word behind --continue is an exchange of the log if it is @ and digits; else it belongs to the prompt. */
+static bool is_exchange(const char *word)
+{
+    return *word == '@' && word[1] && !word[1 + strspn(word + 1, "0123456789")];
+}
+
 static int options_walk(struct options *o, int argc, char **argv)
 {
     struct option longs[OPTION_COUNT + 1];
     char shorts[3 + 2 * OPTION_COUNT];
+    bool continued = false; /* the option before was --continue */
     int c, r;
     options_getopt(longs, shorts);
     opterr = 0;
     optind = 0;
     while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         if (c == '?' || c == ':') return options_unknown(argv[optind - 1], optopt, c == ':');
+        if (c == 1 && continued && is_exchange(optarg)) {
+            r = options_exchange(&o->log.from, optarg);
+            if (r < 0) return error_in(r, "--continue");
+            continued = false;
+            continue;
+        }
+        continued = false;
         if (c == 1) {
             r = options_word(o, optarg, false);
-            if (r < 0 || o->command == COMMAND_MODELS || o->command == COMMAND_MEDIA) return r;
+            if (r < 0 || o->command == COMMAND_MODELS || o->command == COMMAND_MEDIA || o->command == COMMAND_LOG)
+                return r;
+            if (o->command == COMMAND_FIND) return 0;
             continue;
         }
         enum option_id id = options_id(c);
@@ -95,6 +111,7 @@ static int options_walk(struct options *o, int argc, char **argv)
             o->command = id == OPTION_HELP ? COMMAND_HELP : COMMAND_VERSION;
             return 0;
         }
+        continued = id == OPTION_CONTINUE && !optarg;
         if (id == OPTION_QUIET) o->verbose = false;
         if (id == OPTION_VERBOSE) o->quiet = false;
         r = option_set(o, id, optarg);
@@ -113,6 +130,7 @@ int options_parse(struct options *o, int argc, char **argv)
     *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1, .thinking.budget = -1};
     o->tools.rounds = OPTION_TOOL_ROUNDS_DEFAULT;
     o->tools.timeout_ms = OPTION_TOOL_TIMEOUT_DEFAULT;
+    o->log.size = OPTION_LOG_SIZE_DEFAULT;
     proto_sampling_init(&o->sampling);
     o->files = malloc(n * sizeof(*o->files));
     o->words = malloc(n * sizeof(*o->words));
@@ -121,15 +139,21 @@ int options_parse(struct options *o, int argc, char **argv)
     return options_walk(o, argc, argv);
 }
 
-/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations, and a constraint or a
- * required call those for the end of the answer. */
+/* True if key @i of hob.conf applies to the command: infill and do ignore the keys for conversations, and a constraint
+ * or a required call those for the end of the answer. */
 static bool options_key_counts(const struct options *o, unsigned i)
 {
     const struct option_constraint *c = &o->constraint;
     bool constrained = c->schema || c->grammar || c->regex || c->n_choices || option_call_required(o);
     if (constrained && (i == OPTION_STOP || i == OPTION_IGNORE_EOS)) return false;
-    return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||
-           i == OPTION_NO_STREAM;
+    if (o->command == COMMAND_BATCH || o->command == COMMAND_MAP)
+        return i != OPTION_PRIORITY && i != OPTION_TIMEOUT && option_in_batch(i);
+    if (o->command == COMMAND_EMBED || o->command == COMMAND_RANK)
+        return option_table[i].flags & (OPTION_COMMANDS | OPTION_EMBED);
+    bool log = i >= OPTION_LOG && i <= OPTION_LOG_AGE;
+    if (o->command == COMMAND_DO && i == OPTION_NO_CONTEXT) return true;
+    return (o->command != COMMAND_INFILL && o->command != COMMAND_DO) || option_table[i].flags & OPTION_COMMANDS ||
+           i == OPTION_TIMEOUT || i == OPTION_NO_STREAM || log;
 }
 
 static int options_key(void *ctx, const char *key, const char *value)
@@ -144,6 +168,7 @@ static int options_key(void *ctx, const char *key, const char *value)
     if (i < OPTION_COUNT && option_table[i].flags & OPTION_IN_FILE) {
         if (OPTION_GIVEN(o, i) || (i == OPTION_SESSION && o->continue_last) || (i == OPTION_SYSTEM && o->raw) ||
             (i == OPTION_QUIET && OPTION_GIVEN(o, OPTION_VERBOSE)) ||
+            (i == OPTION_LOG && OPTION_GIVEN(o, OPTION_NO_LOG)) ||
             (i == OPTION_VERBOSE && OPTION_GIVEN(o, OPTION_QUIET)))
             return 0;
         if (!options_key_counts(o, i)) return 0;
@@ -169,9 +194,15 @@ void options_fini(struct options *o)
     free(o->system);
     free(o->session);
     free(o->fork);
+    free(o->adapter);
     free(o->files);
     free(o->words);
     free(o->tools.paths);
+    free(o->template.params);
+    free(o->template.defaults);
+    free(o->template.prompt);
+    for (size_t i = 0; i < o->template.n_kept; i++) free(o->template.kept[i]);
+    free(o->template.kept);
     for (size_t i = 0; i < o->n_stop; i++) free(o->stop[i]);
     for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
     free(o->biases);

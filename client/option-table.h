@@ -10,6 +10,8 @@ enum option_id {
     OPTION_FILE,
     OPTION_IMAGE,
     OPTION_AUDIO,
+    OPTION_TEMPLATE,
+    OPTION_PARAM,
     OPTION_RAW,
     OPTION_SPECIAL,
     OPTION_NO_STDIN,
@@ -20,6 +22,10 @@ enum option_id {
     OPTION_WAIT,
     OPTION_CONTEXT,
     OPTION_DETACH,
+    OPTION_LOG,
+    OPTION_NO_LOG,
+    OPTION_LOG_SIZE,
+    OPTION_LOG_AGE,
     OPTION_MAX_TOKENS,
     OPTION_STOP,
     OPTION_IGNORE_EOS,
@@ -27,6 +33,7 @@ enum option_id {
     OPTION_TIMEOUT,
     OPTION_PRIORITY,
     OPTION_SPECULATE,
+    OPTION_ADAPTER,
     OPTION_TEMP,
     OPTION_TOP_P,
     OPTION_TOP_K,
@@ -69,12 +76,24 @@ enum option_id {
     OPTION_SUFFIX_FILE,
     OPTION_AT,
     OPTION_MAX_LINES,
+    OPTION_OUT,
+    OPTION_JOBS,
+    OPTION_ORDERED,
+    OPTION_RESUME,
+    OPTION_WRITE,
+    OPTION_NULL,
+    OPTION_DIMS,
+    OPTION_POOLING,
+    OPTION_NPY,
+    OPTION_PRINT,
+    OPTION_NO_CONTEXT,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT,
 };
 
 enum { OPTION_TOOL_ROUNDS_DEFAULT = 20, OPTION_TOOL_TIMEOUT_DEFAULT = 60000 /* ms */ };
+#define OPTION_LOG_SIZE_DEFAULT (256 << 20)
 
 enum option_flags {
     OPTION_IN_FILE = 1,  /* also a key of hob.conf */
@@ -82,7 +101,10 @@ enum option_flags {
     OPTION_CHAT = 4,     /* also valid for chat, like every OPTION_COMMANDS except --json */
     OPTION_STATUS = 8,   /* also valid for status */
     OPTION_INFILL = 16,  /* also valid for infill; without other flags: valid only for infill */
+    OPTION_EMBED = 128,  /* also valid for embed and rank; without other flags: valid only there */
+    OPTION_DO = 256,     /* also valid for do, like every OPTION_CHAT except those of conversations */
     OPTION_ANSWER = 32,  /* affects an answer; every option except those with OPTION_INFILL alone */
+    OPTION_BATCH = 64,   /* only valid for batch or map, or both (option-check.c) */
 };
 
 struct option_def {
@@ -90,7 +112,7 @@ struct option_def {
     const char *arg;  /* NULL: no value; in brackets: optional, as --name=VALUE */
     const char *help; /* NULL: hidden, and never suggested */
     char letter;      /* 0: none */
-    unsigned char flags;
+    unsigned short flags;
 };
 
 extern const struct option_def option_table[OPTION_COUNT];

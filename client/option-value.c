@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/option-value.h"
+#include "client/templates/variables.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include "libcommon/utf8.h"
@@ -10,6 +11,7 @@
 #define VALUE_STOP_MAX    4096 /* bytes of a stop string */
 #define VALUE_WATCH_MS    1000 /* default interval of --watch */
 #define VALUE_WATCH_LEAST 50
+#define VALUE_JOBS_MAX    1024 /* requests of a connection, a limit of hobd */
 
 int option_set_text(char **dst, const char *value)
 {
@@ -57,6 +59,14 @@ static int set_priority(enum proto_priority *dst, const char *value)
 {
     *dst = proto_priority_value(value);
     return *dst == PROTO_PRIORITY_UNSET ? error_say(-EINVAL, "must be infill, interactive or batch") : 0;
+}
+
+/* The daemon knows the names. */
+static int set_adapter(char **dst, const char *value)
+{
+    if (*value == '=' || strlen(value) > PROTO_NAME_MAX)
+        return error_say(-EINVAL, "must be NAME or NAME=SCALE, of at most %d bytes", PROTO_NAME_MAX);
+    return option_set_name(dst, value, PROTO_NAME_MAX);
 }
 
 static int set_speculate(enum proto_speculate *dst, const char *value)
@@ -158,12 +168,65 @@ int options_watch(struct options *o, const char *value)
     return r;
 }
 
+int options_exchange(int64_t *id, const char *value)
+{
+    uint64_t v;
+    int r = parse_u64(value + (*value == '@'), 1, INT64_MAX, &v);
+    if (r < 0) return error_say(r, "'%.64s' is not an exchange of the log, such as @12", value);
+    *id = (int64_t)v;
+    return 0;
+}
+
+static int set_continue(struct options *o, const char *value)
+{
+    o->continue_last = true;
+    return value ? options_exchange(&o->log.from, value) : 0;
+}
+
+static int set_log_size(int64_t *dst, const char *value)
+{
+    uint64_t bytes;
+    int r = parse_size(value, &bytes);
+    if (r < 0) return r;
+    if (bytes && (bytes < 1u << 20 || bytes > INT64_MAX))
+        return error_say(-EINVAL, "'%.64s' is not 0 or at least 1M", value);
+    *dst = (int64_t)bytes;
+    return 0;
+}
+
+static int set_log_age(int64_t *dst, const char *value)
+{
+    uint64_t usec;
+    int r = parse_time(value, &usec);
+    if (r < 0) return r;
+    *dst = (int64_t)(usec / 1000);
+    return 0;
+}
+
+/* An option of the log, or --continue. 1: another option. */
+static int set_log(struct options *o, enum option_id id, const char *value)
+{
+    switch (id) {
+    case OPTION_CONTINUE:
+        return set_continue(o, value);
+    case OPTION_NO_LOG:
+        o->log.on = false;
+        return 0;
+    case OPTION_LOG_SIZE:
+        return set_log_size(&o->log.size, value);
+    case OPTION_LOG_AGE:
+        return set_log_age(&o->log.age_ms, value);
+    default:
+        return 1;
+    }
+}
+
 /* The field of a flag; NULL: the option takes a value. */
 static bool *flag_of(struct options *o, enum option_id id)
 {
     switch (id) {
-    case OPTION_CONTINUE:
-        return &o->continue_last;
+    case OPTION_LOG:
+        return &o->log.on;
     case OPTION_WAIT:
         return &o->wait;
     case OPTION_WARM:
@@ -194,6 +257,12 @@ static bool *flag_of(struct options *o, enum option_id id)
         return &o->logprobs;
     case OPTION_JSON:
         return &o->json;
+    case OPTION_NPY:
+        return &o->embed.npy;
+    case OPTION_PRINT:
+        return &o->print;
+    case OPTION_NO_CONTEXT:
+        return &o->no_context;
     case OPTION_SCHEMA_LENIENT:
         return &o->constraint.schema_lenient;
     case OPTION_ANY_ORDER:
@@ -202,6 +271,14 @@ static bool *flag_of(struct options *o, enum option_id id)
         return &o->constraint.compact;
     case OPTION_YES:
         return &o->tools.yes;
+    case OPTION_ORDERED:
+        return &o->batch.ordered;
+    case OPTION_RESUME:
+        return &o->batch.resume;
+    case OPTION_WRITE:
+        return &o->batch.write;
+    case OPTION_NULL:
+        return &o->batch.null;
     default:
         return NULL;
     }
@@ -257,7 +334,26 @@ static int add_media(struct options *o, enum proto_media_kind kind, const char *
     return 0;
 }
 
-/* Set an option that is neither a flag nor of sampling, a constraint, thinking or tools. */
+/* An option of infill. 1: it is none. */
+static int set_infill(struct options *o, enum option_id id, const char *value)
+{
+    switch (id) {
+    case OPTION_PREFIX_FILE:
+        o->prefix_file = value;
+        return 0;
+    case OPTION_SUFFIX_FILE:
+        o->suffix_file = value;
+        return 0;
+    case OPTION_AT:
+        return option_set_int(&o->at, value, 0, INT64_MAX);
+    case OPTION_MAX_LINES:
+        return option_set_int(&o->max_lines, value, 1, INT32_MAX);
+    default:
+        return 1;
+    }
+}
+
+/* Set an option that is neither a flag nor of sampling, a constraint, thinking, tools, infill or the log. */
 static int set_value(struct options *o, enum option_id id, const char *value)
 {
     switch (id) {
@@ -274,6 +370,8 @@ static int set_value(struct options *o, enum option_id id, const char *value)
         return set_session(&o->fork, value);
     case OPTION_PRIORITY:
         return set_priority(&o->priority, value);
+    case OPTION_ADAPTER:
+        return set_adapter(&o->adapter, value);
     case OPTION_SPECULATE:
         return set_speculate(&o->speculate, value);
     case OPTION_CONTEXT:
@@ -288,16 +386,21 @@ static int set_value(struct options *o, enum option_id id, const char *value)
         return option_set_time(&o->timeout_ms, value);
     case OPTION_WATCH:
         return options_watch(o, value);
-    case OPTION_PREFIX_FILE:
-        o->prefix_file = value;
-        return 0;
-    case OPTION_SUFFIX_FILE:
-        o->suffix_file = value;
-        return 0;
-    case OPTION_AT:
-        return option_set_int(&o->at, value, 0, INT64_MAX);
-    case OPTION_MAX_LINES:
-        return option_set_int(&o->max_lines, value, 1, INT32_MAX);
+    case OPTION_OUT:
+        o->batch.out = value;
+        return *value ? 0 : error_say(-EINVAL, "must not be empty");
+    case OPTION_JOBS:
+        return option_set_int(&o->batch.jobs, value, 1, VALUE_JOBS_MAX);
+    case OPTION_DIMS:
+        return option_set_int(&o->embed.dims, value, 1, PROTO_DIMS_MAX);
+    case OPTION_POOLING:
+        o->embed.pooling = proto_pooling_value(value);
+        return o->embed.pooling ? 0 : error_say(-EINVAL, "must be mean, cls or last");
+    case OPTION_TEMPLATE:
+        o->template.name = value;
+        return *value ? 0 : error_say(-EINVAL, "must not be empty");
+    case OPTION_PARAM:
+        return variable_add(&o->template.params, &o->template.n_params, value);
     case OPTION_IMAGE:
         return add_media(o, PROTO_MEDIA_IMAGE, value);
     case OPTION_AUDIO:
@@ -312,6 +415,8 @@ int option_set(struct options *o, enum option_id id, const char *value)
 {
     bool *flag = flag_of(o, id);
     int r = flag ? set_flag(flag, value) : set_sampling(o, id, value);
+    if (r > 0) r = set_log(o, id, value);
+    if (r > 0) r = set_infill(o, id, value);
     if (r > 0) r = option_set_shape(o, id, value);
     return r > 0 ? set_value(o, id, value) : r;
 }

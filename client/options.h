@@ -16,7 +16,15 @@ enum command {
     COMMAND_CHAT,
     COMMAND_MODELS, /* hob-models parses the words after it */
     COMMAND_MEDIA,  /* "hobd media" parses the words after it */
+    COMMAND_FIND,   /* hob-find parses the words "index" and "find" and what is after them */
     COMMAND_INFILL,
+    COMMAND_BATCH, /* words: a file, or none */
+    COMMAND_MAP,   /* words: the prompt, then files */
+    COMMAND_EMBED,
+    COMMAND_RANK,
+    COMMAND_LOG,       /* hob-log parses the words after it */
+    COMMAND_TEMPLATES, /* words: the subcommand and a name */
+    COMMAND_DO,
     COMMAND_HELP,
     COMMAND_VERSION,
 };
@@ -28,6 +36,7 @@ enum sessions_verb {
     SESSIONS_FORK,   /* an old one, a new one */
     SESSIONS_RENAME, /* an old one, a new one */
     SESSIONS_REMOVE, /* one or more */
+    SESSIONS_SEARCH, /* one or more words */
 };
 
 /* At most one of the first four is given. */
@@ -65,6 +74,44 @@ struct option_tools {
     int64_t timeout_ms; /* of a call */
 };
 
+/* Of batch and map. */
+struct option_batch {
+    const char *out; /* NULL: standard output; belongs to argv */
+    int64_t jobs;    /* requests at a time; 0: the default */
+    bool ordered, resume, write, null;
+};
+
+/* Of embed. */
+struct option_embed {
+    bool npy;     /* NumPy's format */
+    int64_t dims; /* first values of each vector; 0: all */
+    enum proto_pooling pooling;
+};
+
+struct record;
+
+/* The log of exchanges, hob-log(1). */
+struct option_log {
+    bool on;
+    int64_t size, age_ms;  /* limits of the log: bytes, time; 0: none */
+    int64_t from;          /* --continue: the exchange that is continued; 0: the last session */
+    struct record *record; /* collects the exchange; NULL: it is not logged */
+};
+
+/* client/templates/templates.h */
+struct option_template {
+    const char *name; /* NULL: none */
+    const char *
+        *params; /* [n_params], NAME=VALUE of the command line; the array is owned, the strings belong to argv */
+    const char **defaults; /* [n_defaults], NAME=VALUE of the file; the array is owned, the strings are in kept */
+    size_t n_params, n_defaults;
+    char *prompt;    /* NULL: the file has none */
+    bool has_system; /* the system message comes from the file */
+    size_t n_used;   /* words that have a number in the template: the first ones */
+    char **kept;     /* [n_kept], owned: values of the file */
+    size_t n_kept;
+};
+
 /* A file that is put before the prompt. */
 struct option_file {
     const char *path;           /* belongs to argv; "-" of a medium: standard input */
@@ -73,10 +120,9 @@ struct option_file {
 
 struct options {
     enum command command;
-    enum sessions_verb verb; /* of COMMAND_SESSIONS, set by option_check; words are then the names */
-    char *model;             /* NULL: not given, use "default" */
-    char *system;            /* NULL: none */
-    char *session, *fork;    /* NULL: none */
+    enum sessions_verb verb;                 /* of COMMAND_SESSIONS, set by option_check; words are then the names */
+    char *model;                             /* NULL: not given, use "default" */
+    char *system, *session, *fork, *adapter; /* NULL: none; NAME[=SCALE] or none */
     enum proto_context context;
     enum proto_priority priority;
     enum proto_speculate speculate;
@@ -86,14 +132,17 @@ struct options {
     const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
     int64_t at, max_lines; /* infill: offset of the gap in standard input, bytes; limit; -1: not given */
     char *stop[PROTO_STOPS_MAX];
-    size_t n_stop;
     struct proto_bias *biases;
-    size_t n_biases;
+    size_t n_stop, n_biases;
+    struct option_template template;
     struct option_constraint constraint;
     struct option_tools tools;
     struct option_thinking thinking;
+    struct option_batch batch;
+    struct option_log log;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
-        jsonl, logprobs, json, detach;
+        jsonl, logprobs, json, detach, print, no_context;
+    struct option_embed embed;
     int64_t n, max_tokens;        /* number of answers, 0: one; -1: the daemon's default */
     int64_t timeout_ms, watch_ms; /* -1: none; of status --watch, 0: not given */
     struct proto_sampling sampling;
@@ -112,6 +161,9 @@ void options_fini(struct options *o);
 
 /* Check a session name. 0; -EINVAL; sets the error message, which lacks the name. */
 int options_session_name(const char *value);
+
+/* Set *id to the number of an exchange of the log, "@12" or "12". 0; -EINVAL; sets the error message. */
+int options_exchange(int64_t *id, const char *value);
 
 /* Set --watch; @value NULL: the default. 0; -EINVAL; sets the error message, which lacks the option's name. */
 int options_watch(struct options *o, const char *value);

@@ -27,7 +27,7 @@ void output_fini(struct output *o)
 
 static int output_push(int fd, const char *p, size_t n)
 {
-    while (n > 0) {
+    while (n > 0 && fd >= 0) {
         struct pollfd pfd = {.fd = fd, .events = POLLOUT};
         int r = interrupt_poll(&pfd, 1, -1);
         if (r == -EINTR) return r;

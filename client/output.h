@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Output of the answer: unbuffered writes to a descriptor, or (hold) into memory until output_release. */
+/* Output of the answer: unbuffered writes to a descriptor (-1: nowhere), or (hold) into memory until output_release. */
 #include "libcommon/buf.h"
 #include <stdbool.h>
 

@@ -11,13 +11,13 @@
 #define RPC_RETRY (-1) /* no exit status: ask another daemon */
 
 /* 0, or the exit status. */
-static int rpc_connect(const struct options *o, struct connection *c)
+static int rpc_connect(const struct options *o, struct connection *c, bool start)
 {
     struct endpoints endpoints;
     int r = endpoints_find(&endpoints, o), status = 0;
     if (r == 0) {
-        r = endpoints_connect(&endpoints);
-        if (r < 0 && r != -ENOMEM) {
+        r = start ? endpoints_connect_or_start(&endpoints) : endpoints_connect(&endpoints);
+        if (r < 0 && r != -ENOMEM && r != -EINTR) {
             log_error("%s", error_text(r));
             status = EXIT_NO_DAEMON;
         }
@@ -64,6 +64,7 @@ static int rpc_await(struct connection *c, uint64_t id, const struct rpc *how, s
         }
         if (r < 0) return exit_status_report(r);
         if (e->type == how->want && e->id == id) return 0;
+        if (how->may_lack && e->type == PROTO_EV_ERROR && e->id == id && e->code == ENOENT) return 0;
         /* An error without an id concerns the connection. */
         r = e->type == PROTO_EV_ERROR && (e->id == id || e->id == 0) ? rpc_refused(e, how->retry) : 0;
         proto_event_fini(e);
@@ -78,7 +79,7 @@ int rpc_call(const struct options *o, struct connection *c, const struct proto_r
     for (int i = 0; i < RPC_TRIES; i++) {
         bool fresh = c->fd < 0;
         int status = pause_ms[i] > 0 && interrupt_sleep(pause_ms[i]) < 0 ? EXIT_INTERRUPTED : 0;
-        if (status == 0 && fresh) status = rpc_connect(o, c);
+        if (status == 0 && fresh) status = rpc_connect(o, c, how->start);
         if (status == 0) status = rpc_send(c, request, fresh);
         if (status == 0) status = rpc_await(c, request->id, how, e);
         if (status != RPC_RETRY) return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One request to a running daemon and its answer. No daemon is started. */
+/* One request to a daemon and its answer. */
 #include "client/connection.h"
 #include "client/options.h"
 
@@ -15,6 +15,8 @@ struct rpc {
     enum proto_event_type want; /* type of the answer */
     enum rpc_retry retry;
     int64_t wait_ms; /* timeout; -1: none */
+    bool start;      /* start a daemon if none runs */
+    bool may_lack;   /* the error ENOENT is an answer: *e is then of type PROTO_EV_ERROR */
 };
 
 /* Send @request over @c and wait for the answer. Connects @c first if needed; @c stays connected. 0: the caller owns *e

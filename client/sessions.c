@@ -4,6 +4,7 @@
 #include "client/exit-status.h"
 #include "client/output.h"
 #include "client/rpc.h"
+#include "client/sessions-search.h"
 #include "client/sessions-view.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -80,8 +81,11 @@ static int sessions_list(const struct options *o, struct connection *c)
         proto_event_fini(&e);
     } while (r == 0 && request.after.len);
     if (r == 0) r = buf_puts(&all, "]");
-    if (status == 0)
-        status = r < 0 ? exit_status_report(r) : sessions_print(o, &(struct proto_text){all.data, all.len});
+    if (status == 0 && r < 0)
+        status = exit_status_report(r);
+    else if (status == 0)
+        status = o->verb == SESSIONS_SEARCH ? sessions_search(o, c, all.data, all.len)
+                                            : sessions_print(o, &(struct proto_text){all.data, all.len});
     proto_text_fini(&request.after);
     buf_fini(&all);
     return status;
@@ -129,9 +133,10 @@ int sessions_run(const struct options *o)
 {
     struct connection c = CONNECTION_INIT;
     int status = 0;
-    if (o->verb == SESSIONS_LIST) {
+    if (o->verb == SESSIONS_LIST || o->verb == SESSIONS_SEARCH) {
         status = sessions_list(o, &c);
-        if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 2);
+        if (status == 0 && o->verb == SESSIONS_LIST && !o->json && isatty(STDOUT_FILENO))
+            status = sessions_sum(o, &c, 2);
     } else if (o->verb == SESSIONS_REMOVE) {
         /* Like rm(1): a failure does not stop the removal of the others. */
         for (size_t i = 0; i < o->n_words && status != EXIT_NO_DAEMON && status != EXIT_INTERRUPTED; i++) {

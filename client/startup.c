@@ -2,6 +2,8 @@
 #include "client/startup.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
+#include "client/log/log-record.h"
+#include "client/templates/templates.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -37,10 +39,14 @@ void startup_begin(void)
 
 int startup_run(struct options *o, int parsed, int (*run)(struct options *o, void *ctx), void *ctx)
 {
-    int r = parsed == 0 ? complete(o) : parsed;
+    int r = parsed == 0 ? template_load(o) : parsed;
+    if (r == 0) r = complete(o);
     if (r == 0) {
+        struct record record = {0};
         if (o->quiet) log_init("hob", LOG_ERROR);
+        if (o->log.on) o->log.record = &record;
         r = run(o, ctx);
+        record_fini(&record);
     } else {
         log_error("%s", error_text(r));
         r = r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;

@@ -18,7 +18,7 @@
 #define STATUS_WAIT_MS 10000 /* the main thread of the daemon answers, and it never waits */
 
 /* The objects under these keys are printed as rows of a table, which is shorter. */
-static const char *const status_tables[] = {"uids", "peers"};
+static const char *const status_tables[] = {"uids", "peers", "adapters"};
 
 /* The keys of the first object are the columns. Other keys of later objects are dropped; a missing value is "-". */
 struct status_table {

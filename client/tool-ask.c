@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/tool-ask.h"
+#include "client/editor.h"
 #include "client/interrupt.h"
 #include "client/json.h"
 #include "client/output.h"
@@ -75,7 +76,7 @@ static int edit(int tty, struct buf *arguments, bool *edited)
 {
     struct buf text = BUF_INIT, line = BUF_INIT;
     int r = buf_append(&text, arguments->data, arguments->len);
-    if (r == 0) r = tool_edit(tty, &text);
+    if (r == 0) r = editor_text(tty, &text, ".json");
     if (r == 0) r = json_one_line(&line, text.data, text.len);
     if (r == 0 && *line.data != '{') r = error_say(-EBADMSG, "not a JSON object");
     if (r == 0) {

@@ -16,7 +16,3 @@ enum { TOOL_REFUSED = 1 }; /* a positive outcome */
  * -errno; sets the error message.
  */
 int tool_ask(int tty, struct tool *t, struct buf *arguments, bool *edited);
-
-/* Let the user edit @text in $VISUAL, else $EDITOR, else vi, on the terminal @tty. 0; else -errno, with @text
- * unchanged; sets the error message. */
-int tool_edit(int tty, struct buf *text);

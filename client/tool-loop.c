@@ -4,6 +4,7 @@
 #include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/jsonl.h"
+#include "client/log/log-record.h"
 #include "client/output.h"
 #include "client/tool-ask.h"
 #include "client/tool-call-run.h"
@@ -117,6 +118,7 @@ int tool_loop_run(struct tool_loop *l, struct proto_request *r)
     const struct options *o = l->opt;
     size_t from = 0;
     int e = offer(l, r), status = 0;
+    record_open(o->log.record, r);
     for (int64_t round = 1; e == 0; round++) {
         struct answer_parts said = {0};
         status = send_from(l, r, from, &said);
@@ -133,7 +135,9 @@ int tool_loop_run(struct tool_loop *l, struct proto_request *r)
         if (!calls) break;
     }
     if (e == -ENOMEM) error_say(e, "no memory for the conversation");
-    return e == 0 ? status : exit_status_before(e);
+    if (e < 0) status = exit_status_before(e);
+    record_close(o->log.record, o, r, status);
+    return status;
 }
 
 int tool_loop_add_all(struct tool_loop *l)

@@ -25,6 +25,7 @@ static const struct command {
     {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},
     {"media", command_media, "decode images and sounds; show their sizes and digests"},
     {"encode", command_encode, "compute the embeddings of an image or a sound (mmproj)"},
+    {"embed", command_embed, "compute the vectors or scores of texts"},
     {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/serve-config.h"
+#include "daemon/serve-adapters.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
@@ -74,6 +75,11 @@ static int set_u32(uint32_t *to, const char *value, uint64_t min, uint64_t max)
 static int set_text(struct options *o, const char *value, void *to)
 {
     return replace(to, value);
+}
+
+static int set_adapter(struct options *o, const char *value, void *to)
+{
+    return serve_adapters_add(to, value);
 }
 
 static int set_size(struct options *o, const char *value, void *to)
@@ -227,6 +233,8 @@ static const struct option_def defs[] = {
      LIFE_AMOUNT},
     {"media-cache", 0, "SIZE", set_size, "embeddings of images in memory (default: 256M)",
      FIELD(engine.media.cache_bytes), LIFE_START},
+    {"vector-cache", 0, "SIZE", set_size, "vectors of texts in memory; 0: none (default: 64M)",
+     FIELD(engine.vector_bytes), LIFE_START},
     {"packed-file", 0, "YES|NO", set_unless, "store repacked weights in a file (default: yes)", FIELD(no_packed_file),
      LIFE_START},
     {"session-bytes", 0, "SIZE", set_size, "session disk limit per user; 0: none (default: 1G)",
@@ -251,7 +259,9 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"batch-window", 0, "TIME", set_batch_window, "wait for more requests before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
-    {"draft", 0, "MODEL", set_text, "smaller model that proposes tokens; none (default)", TEXT(draft), LIFE_START},
+    {"adapter", 0, "NAME=FILE", set_adapter, "low-rank adapter (repeatable; also MODEL.adapters/)", TEXT(adapters),
+     LIFE_START},
+    {"draft", 0, "MODEL", set_text, "smaller model that proposes tokens, or none", TEXT(draft), LIFE_START},
     {"speculate", 0, "MODE", set_speculate, "proposals: auto, off, lookup, draft (default: auto)",
      FIELD(engine.speculation.mode), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_time, "time limit for shutdown (default: 30s)", FIELD(stop_timeout_usec), LIFE_RUN},
@@ -279,6 +289,8 @@ void options_fini(struct options *o)
     free(o->socket);
     free(o->mmproj);
     free(o->draft);
+    free(o->adapters);
+    serve_adapters_fini(&o->engine.adapters);
     free(o->gateways);
     free(o->engine.media.mmproj);
     free(o->engine.speculation.draft);
@@ -451,7 +463,7 @@ int options_load(struct options *o, int argc, char **argv)
     }
     o->engine.cpu = getenv("HOB_CPU");
     r = read_argv(o, argc, argv);
-    if (r == OPTIONS_RUN && o->engine.speculation.mode == PROTO_SPECULATE_DRAFT && !has_draft(o))
+    if (r == OPTIONS_RUN && o->engine.speculation.mode == PROTO_SPECULATE_DRAFT && o->draft && !has_draft(o))
         return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), and there is none");
     return r;
 }
@@ -500,10 +512,12 @@ int options_resolve(struct options *o)
     if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;
     r = paths_model_file(o->model, o->system, &e->model_path);
+    e->speculation.no_mtp = o->draft && !has_draft(o);
     if (r == 0 && has_draft(o)) {
         r = paths_model_file(o->draft, o->system, &e->speculation.draft);
         if (r < 0) return error_in(r, "draft model");
     }
+    if (r == 0) r = serve_adapters_resolve(&e->adapters, o->adapters, e->model_path);
     return r < 0 ? r : resolve_mmproj(o);
 }
 

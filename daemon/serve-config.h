@@ -17,7 +17,8 @@ struct options {
     char *socket;                /* NULL: the default path of the model's socket */
     bool system;                 /* use the system's directories, and a socket for the group */
     char *mmproj;                /* image encoder; "none"; NULL: the file beside the model, if there is one */
-    char *draft;                 /* draft model, as given; "none"; NULL: none */
+    char *draft;                 /* draft model, as given; "none"; NULL: the model's MTP layer */
+    char *adapters;              /* a line NAME=FILE for each; NULL: none but those beside the model */
     char *gateways;              /* names or uids; "none"; NULL: the default */
     bool no_sandbox;             /* --confine no */
     bool no_packed_file;         /* keep the packed weights in memory only */

@@ -30,6 +30,21 @@
 #define GELU_A -0x1.988454p+0f
 #define GELU_B -0x1.2444f2p-4f
 
+/* erf(x) = x P(x^2) / Q(x^2) for |x| <= ERF_LIMIT, from the highest power on; the error is below 5e-7. Behind the limit
+ * erf is 1 up to 2e-8. */
+#define ERF_LIMIT 4.0f
+#define ERF_P                                                                                                          \
+    {                                                                                                                  \
+        -2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,                 \
+            -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f                                     \
+    }
+#define ERF_Q                                                                                                          \
+    {                                                                                                                  \
+        -1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f,                \
+            -1.42647390514189e-02f                                                                                     \
+    }
+#define SQRT_HALF 0x1.6a09e6p-1f
+
 /* Of the clamped SwiGLU: the factor 1.702, and the limit of its inputs. */
 #define SWIGLU_ALPHA 0x1.b3b646p+0f
 #define SWIGLU_LIMIT 7.0f

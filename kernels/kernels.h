@@ -18,14 +18,15 @@
 
 #define KERN_ARITHMETIC 1
 #define KERN_LAYOUT     1
-#define KERN_RECURRENCE 1   /* of the operations of recurrent layers */
-#define KERN_ROWS       16  /* output rows of a panel */
-#define KERN_GROUP      48  /* tokens of quantized activations (kern_acts) */
-#define KERN_BLOCK      32  /* weights and activations that share a scale */
-#define KV_BLOCK        32  /* tokens of a KV block */
-#define KV_SEGMENT      512 /* positions of an attention segment */
-#define KERN_SHARED_DIM 1024 /* most dims of keys that hold the values, too (kern_attn) */
-#define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
+#define KERN_RECURRENCE 1     /* of the operations of recurrent layers */
+#define KERN_ROWS       16    /* output rows of a panel */
+#define KERN_GROUP      48    /* tokens of quantized activations (kern_acts) */
+#define KERN_BLOCK      32    /* weights and activations that share a scale */
+#define KV_BLOCK        32    /* tokens of a KV block */
+#define KV_SEGMENT      512   /* positions of an attention segment */
+#define KERN_SHARED_DIM 1024  /* most dims of keys that hold the values, too (kern_attn) */
+#define KERN_DOT_MAX    65536 /* most codes of a row (dot_rows) */
+#define KERN_ALIGN      64    /* of panels, activations, KV and outputs */
 
 /* @bytes, rounded up to KERN_ALIGN. */
 static inline size_t kern_align(size_t bytes)
@@ -103,6 +104,8 @@ struct kern_attn {
     size_t n_blocks;      /* <= KV_SEGMENT / KV_BLOCK */
     float scale;          /* multiplies q·k */
     float cap;            /* > 0: the scores are softcapped with it; 0: they are not */
+    const float *slope;   /* [n_q] of ALiBi, with */
+    const int32_t *at;    /* [n_q] the query's position, relative to the segment; both NULL: there is no ALiBi */
     float *m, *l;         /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
     float *o;             /* out [n_q][dim, or v_dim], not divided by l */
 };
@@ -172,6 +175,11 @@ struct kernels {
     /* x[i] = x[i] / (1 + exp(t)), t as in gelu_mul. */
     void (*gelu)(float *x, size_t n);
 
+    /* GELU itself: z = gate[i] * SQRT_HALF, clamped to +-ERF_LIMIT, s = z * z; p and q by Horner's rule of ERF_P and
+     * ERF_Q, each step an fma with s; y = z * p / q (multiply, then divide), clamped to +-1;
+     * gate[i] = (gate[i] * 0.5) * (1 + y), and * up[i] unless @up is NULL. */
+    void (*gelu_erf)(float *gate, const float *up, size_t n);
+
     /* m = max(x[i], 0): x[i] = m * m. A NaN stays one. */
     void (*relu_sqr)(float *x, size_t n);
 
@@ -204,12 +212,12 @@ struct kernels {
                                     size_t dim);
 
     /* One segment, blocks of 32 ascending; m = -INFINITY, l = 0, o = 0 at first, and so they stay for a query that
-     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale, softcapped if cap > 0. Blocks
-     * without a visible key are skipped. The first visible one sets m = top, later ones m' = max(m, top), c = exp(m -
-     * m'), l *= c, o_d *= c, where top = (max s_j of the visible j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0
-     * for masked j. o_d = fma(p_j, v_jd, o_d), visible j ascending; l += tree of the 32 p_j (j += j+16, +8, +4, +2,
-     * +1). The value of a q8 code is f32(q) * f32(d), rounded once: all else is as with these values in f32. K and V of
-     * masked keys may be uninitialized memory: they change nothing. */
+     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale, softcapped if cap > 0; with ALiBi
+     * then s_j = fma(-slope, |j - at|, s_j). Blocks without a visible key are skipped. The first visible one sets m =
+     * top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c, where top = (max s_j of the visible j) + 0,
+     * so that a zero is +0. p_j = exp(s_j - m), 0 for masked j. o_d = fma(p_j, v_jd, o_d), visible j ascending; l +=
+     * tree of the 32 p_j (j += j+16, +8, +4, +2, +1). The value of a q8 code is f32(q) * f32(d), rounded once: all else
+     * is as with these values in f32. K and V of masked keys may be uninitialized memory: they change nothing. */
     void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
 
     /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one
@@ -246,6 +254,10 @@ struct kernels {
      * decay); y0 and y1 start at +0, y0 = fma(c_i, S_ip, y0) over even i ascending, y1 over odd i; y_p = fma(x_p, d, y0
      * + y1). */
     void (*delta)(const struct kern_delta *a), (*ssm)(const struct kern_ssm *a);
+
+    /* out[i] = the exact sum of rows[i*ld + j] * q[j] over j < k, for @n rows at any alignment. Codes are -127 … 127; k
+     * is a multiple of KERN_BLOCK, at most KERN_DOT_MAX, so that a sum fits. */
+    void (*dot_rows)(int32_t *out, const int8_t *rows, size_t ld, size_t n, const int8_t *q, size_t k);
 };
 
 /* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".

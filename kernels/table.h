@@ -49,6 +49,7 @@
     void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
     void gelu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
     void gelu_##sfx(float *x, size_t n);                                                                               \
+    void gelu_erf_##sfx(float *gate, const float *up, size_t n);                                                       \
     void relu_sqr_##sfx(float *x, size_t n);                                                                           \
     void xielu_##sfx(float *x, const float by[4], size_t n);                                                           \
     void swiglu_clamped_##sfx(float *gate, const float *up, size_t n);                                                 \
@@ -72,6 +73,7 @@
     void sigmoid_mul_##sfx(float *x, const float *gate, size_t n);                                                     \
     void delta_##sfx(const struct kern_delta *a);                                                                      \
     void ssm_##sfx(const struct kern_ssm *a);                                                                          \
+    void dot_rows_##sfx(int32_t *out, const int8_t *rows, size_t ld, size_t n, const int8_t *q, size_t k);             \
     extern const struct kernels kernels_##sfx
 
 #define KERN_ENTRY(type, name, sfx) [KERN_##type] = matmul_##name##_##sfx,
@@ -88,15 +90,16 @@
                    [KERN_IQ2_XS] = KERN_PASTE(matmul_iq2_s, quant),                                                    \
                    KERN_QUANTIZED(KERN_ENTRY, quant)},                                                                 \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .gelu_mul = gelu_mul_##sfx,          \
-        .layernorm = layernorm_##sfx, .gelu = gelu_##sfx, .relu_sqr = relu_sqr_##sfx, .xielu = xielu_##sfx,            \
-        .swiglu_clamped = swiglu_clamped_##sfx, .scale = scale_##sfx, .softcap = softcap_##sfx, .add = add_##sfx,      \
+        .layernorm = layernorm_##sfx, .gelu = gelu_##sfx, .gelu_erf = gelu_erf_##sfx, .relu_sqr = relu_sqr_##sfx,      \
+        .xielu = xielu_##sfx, .swiglu_clamped = swiglu_clamped_##sfx, .scale = scale_##sfx, .softcap = softcap_##sfx,  \
+        .add = add_##sfx,                                                                                              \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
                      [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
         .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .mul = mul_##sfx, .conv = conv_##sfx,            \
         .l2norm = l2norm_##sfx, .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,    \
-        .ssm = ssm_##sfx,                                                                                              \
+        .ssm = ssm_##sfx, .dot_rows = dot_rows_##sfx,                                                                  \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/conf.h"
+#include "libcommon/buf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/file.h"
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool blank(char c)
@@ -34,10 +36,63 @@ static int unquote(char *s)
     return 0;
 }
 
-/* Parse one line, which is modified. */
-static int pair(char *line, conf_fn fn, void *ctx)
+struct reader {
+    FILE *f;
+    char *line; /* buffer of getline */
+    size_t cap, number;
+};
+
+/* Read the next line. 1: the end of the file. */
+static int next_line(struct reader *in)
 {
-    char *key = trim(line);
+    errno = 0;
+    ssize_t n = getline(&in->line, &in->cap, in->f);
+    if (n < 0 && (ferror(in->f) || errno)) return error_origin(errno ? -errno : -EIO);
+    if (n < 0) return 1;
+    in->number++;
+    return memchr(in->line, 0, (size_t)n) ? error_say(-EINVAL, "a NUL byte") : 0;
+}
+
+/* Append the lines up to one that is CONF_BLOCK. */
+static int block(struct reader *in, struct buf *out)
+{
+    const size_t begin = in->number;
+    int r = buf_puts(out, "");
+    for (bool first = true; r == 0; first = false) {
+        r = next_line(in);
+        if (r == 1) {
+            in->number = begin;
+            return error_say(-EINVAL, "the closing " CONF_BLOCK " is missing");
+        }
+        if (r < 0) return r;
+        size_t n = strcspn(in->line, "\n");
+        if (n && in->line[n - 1] == '\r') n--;
+        in->line[n] = 0;
+        const char *text = in->line + strspn(in->line, " \t");
+        if (strncmp(text, CONF_BLOCK, strlen(CONF_BLOCK)) == 0 && !text[3 + strspn(text + 3, " \t")]) return 0;
+        if (!first) r = buf_puts(out, "\n");
+        if (r == 0) r = buf_append(out, in->line, n);
+    }
+    return error_say(r, "out of memory");
+}
+
+/* The value of @key is a block. */
+static int block_pair(struct reader *in, const char *key, conf_fn fn, void *ctx)
+{
+    const size_t begin = in->number;
+    struct buf value = BUF_INIT;
+    char *name = strdup(key); /* the line it is in is read over */
+    int r = name ? block(in, &value) : error_say(-ENOMEM, "out of memory");
+    if (r == 0 && (r = fn(ctx, name, value.data)) < 0) in->number = begin;
+    free(name);
+    buf_fini(&value);
+    return r < 0 ? r : 0;
+}
+
+/* Parse the line that was read. */
+static int pair(struct reader *in, conf_fn fn, void *ctx)
+{
+    char *key = trim(in->line);
     int r;
     if (!*key || *key == '#') return 0;
     char *eq = strchr(key, '=');
@@ -45,6 +100,7 @@ static int pair(char *line, conf_fn fn, void *ctx)
     *eq = 0;
     key = trim(key);
     char *value = trim(eq + 1);
+    if (strcmp(value, CONF_BLOCK) == 0) return block_pair(in, key, fn, ctx);
     if (*value == '"') {
         r = unquote(value);
         if (r < 0) return r;
@@ -60,22 +116,20 @@ int conf_read(const char *path, conf_fn fn, void *ctx)
     if (fd < 0) return fd == -ENOENT ? 1 : fd;
 
     _cleanup_(fclosep) FILE *f = fdopen(fd, "r");
-    _cleanup_(freep) char *line = NULL;
-    size_t cap = 0, number = 0;
-    ssize_t n;
+    struct reader in = {.f = f};
+    int r;
 
     if (!f) {
         close(fd);
         return error_origin(-ENOMEM);
     }
-    while (errno = 0, (n = getline(&line, &cap, f)) >= 0) {
-        number++;
-        if (memchr(line, 0, (size_t)n)) return error_say(-EINVAL, "%s:%zu: a NUL byte", path, number);
-        int r = pair(line, fn, ctx);
-        if (r < 0) return error_in(r, "%s:%zu", path, number);
+    while ((r = next_line(&in)) == 0) {
+        r = pair(&in, fn, ctx);
+        if (r < 0) break;
     }
-    if (ferror(f) || errno) return error_say(errno ? -errno : -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
-    return 0;
+    free(in.line);
+    if (r == 1) return 0;
+    return in.number ? error_in(r, "%s:%zu", path, in.number) : error_in(r, "%s", path);
 }
 
 enum { KEY_MAX = 64 };

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* `key = value` files: # comments, blank lines; spaces around key and value are removed; the value may be "quoted". */
+/*
+ * `key = value` files: # comments, blank lines; spaces around key and value are removed; the value may be "quoted". If
+ * it is CONF_BLOCK, the value is the lines after it up to a line that is CONF_BLOCK, unchanged but for their ends:
+ * without the last newline, and without carriage returns before newlines.
+ */
+#define CONF_BLOCK "\"\"\""
 
 /* Called for each pair. A negative return stops the loop and is passed on, with "FILE:LINE: " prepended to the error
  * message. */

@@ -22,7 +22,8 @@ static const struct {
 } known_features[] = {{PROTO_FEATURE_CONSTRAINT, "constraint"},
                       {PROTO_FEATURE_THINKING, "thinking"},
                       {PROTO_FEATURE_TOOLS, "tools"},
-                      {PROTO_FEATURE_MEDIA, "media"}};
+                      {PROTO_FEATURE_MEDIA, "media"},
+                      {PROTO_FEATURE_EMBED, "embed"}};
 
 enum { N_FEATURES = sizeof(known_features) / sizeof(*known_features) };
 
@@ -336,6 +337,8 @@ static const struct {
     {"ok", PROTO_EV_OK, FIELDS(id_fields)},
     {"tool_call", PROTO_EV_TOOL_CALL, FIELDS(tool_call_fields)},
     {"warning", PROTO_EV_WARNING, FIELDS(warning_fields)},
+    {"embeddings", PROTO_EV_EMBEDDINGS, FIELDS(proto_embeddings_fields)},
+    {"scores", PROTO_EV_SCORES, FIELDS(proto_scores_fields)},
 };
 
 static int read_event(struct proto_event *e, const msgpack_object *o)
@@ -358,6 +361,7 @@ static int read_event(struct proto_event *e, const msgpack_object *o)
     if (e->type == PROTO_EV_HELLO) r = proto_read_version(&where, o, &e->version);
     if (r == 0) r = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, e);
     if (r == 0 && e->logprobs && !e->ids) r = proto_bad(&where, "logprobs without ids");
+    if (r == 0 && e->vectors.values) r = proto_check_vectors(&where, e);
     return r;
 }
 

@@ -139,8 +139,8 @@ static int read_context(struct reading *in, const struct place *where, const msg
     return proto_bad(where, "must be refuse, shift or rotate");
 }
 
-static int read_priority(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
-                         const struct field *f)
+int proto_read_priority(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
 {
     for (int p = PROTO_PRIORITY_INFILL; p <= PROTO_PRIORITY_BATCH; p++)
         if (proto_is(o, proto_priority_name((enum proto_priority)p))) {
@@ -219,8 +219,9 @@ static const struct field generate_fields[] = {
     {.key = "note", .read = proto_read_text, .offset = AT(note), .lo = 1, .hi = PROTO_NOTE_MAX},
     {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
     {.key = "context", .read = read_context, .offset = AT(gen.context)},
-    {.key = "priority", .read = read_priority, .offset = AT(gen.priority)},
+    {.key = "priority", .read = proto_read_priority, .offset = AT(gen.priority)},
     {.key = "speculate", .read = read_speculate, .offset = AT(speculate)},
+    {.key = "adapter", .read = proto_read_text, .offset = AT(adapter), .lo = 1, .hi = PROTO_NAME_MAX},
     {.key = "salt", .read = proto_read_text, .offset = AT(gen.salt), .lo = 1, .hi = PROTO_SALT_MAX},
     {.key = "max_tokens",
      .read = proto_read_i64,
@@ -435,6 +436,8 @@ static const struct {
     {"session.fork", PROTO_SESSION_FORK, FIELDS(names_fields)},
     {"session.rename", PROTO_SESSION_RENAME, FIELDS(names_fields)},
     {"session.remove", PROTO_SESSION_REMOVE, FIELDS(name_fields)},
+    {"embed", PROTO_EMBED, FIELDS(proto_embed_fields)},
+    {"rank", PROTO_RANK, FIELDS(proto_rank_fields)},
 };
 
 /* A descriptor that no part names has no use. */

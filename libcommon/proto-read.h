@@ -38,6 +38,10 @@ struct field {
 
 enum { PROTO_FIELDS_MAX = 64 };
 
+/* Of types whose fields are in proto-read-embed.c. */
+extern const struct field proto_embed_fields[9], proto_rank_fields[7];        /* of struct proto_request */
+extern const struct field proto_embeddings_fields[5], proto_scores_fields[6]; /* of struct proto_event */
+
 /* Read the map @o by @fields (at most PROTO_FIELDS_MAX) into the struct at @base. 0, -ENOMEM, -EINVAL. */
 int proto_read_map(struct reading *in, const struct place *where, const msgpack_object *o, const struct field *fields,
                    size_t n_fields, void *base);
@@ -74,8 +78,12 @@ int proto_read_tool_choice(struct reading *, const struct place *, const msgpack
                            const struct field *);
 int proto_read_thinking(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_budget(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_priority(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_on_limit(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 
 /* Keys that do not go together. 0 or -EINVAL. */
 int proto_check_constraint(const struct place *where, const struct proto_constraint *c);
 int proto_check_tools(const struct place *where, const struct proto_request *r);
+
+/* Find how many values each text of the event has. 0 or -EINVAL: the values do not divide. */
+int proto_check_vectors(const struct place *where, struct proto_event *e);

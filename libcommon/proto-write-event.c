@@ -128,21 +128,27 @@ static const char *const event_names[] = {
     [PROTO_EV_TOOL_CALL] = "tool_call",
     [PROTO_EV_WARNING] = "warning",
     [PROTO_EV_DETOKENIZED] = "detokenized",
+    [PROTO_EV_EMBEDDINGS] = "embeddings",
+    [PROTO_EV_SCORES] = "scores",
 };
 
-static void put_event(struct writer *w, const struct proto_event *e)
+static void put_hello(struct writer *w, const struct proto_event *e)
 {
     static const char *const features[] = {
         "generate", "cancel", "tokenize",   "status",   "stop",  "sessions", "logprobs",   "warm",  "context", "infill",
-        "answers",  "detach", "constraint", "thinking", "tools", "users",    "detokenize", "media", NULL};
-    const struct open_map m = writer_map_begin(w);
+        "answers",  "detach", "constraint", "thinking", "tools", "users",    "detokenize", "media", "embed",   NULL};
+    writer_hello(w, e->version, "hobd " HOB_VERSION, features);
+}
 
-    assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_WARNING);
+static void put_event(struct writer *w, const struct proto_event *e)
+{
+    const struct open_map m = writer_map_begin(w);
+    assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_SCORES);
     writer_cstring(w, "event", event_names[e->type]);
     if (e->type != PROTO_EV_HELLO) writer_u64(w, "id", e->id);
     switch (e->type) {
     case PROTO_EV_HELLO:
-        writer_hello(w, e->version, "hobd " HOB_VERSION, features);
+        put_hello(w, e);
         break;
     case PROTO_EV_QUEUED:
         writer_u64(w, "position", e->position);
@@ -184,6 +190,10 @@ static void put_event(struct writer *w, const struct proto_event *e)
         writer_clean(w, "sessions", &e->sessions);
         if (e->next.len) writer_clean(w, "next", &e->next);
         break;
+    case PROTO_EV_EMBEDDINGS:
+    case PROTO_EV_SCORES:
+        writer_vectors(w, e);
+        break;
     case PROTO_EV_STOPPING:
     case PROTO_EV_OK:
     case PROTO_EV_UNKNOWN:
@@ -196,8 +206,8 @@ int proto_write_event(struct buf *out, const struct proto_event *e)
 {
     const size_t n = e->n_ids; /* n_top is at most PROTO_TOP_MAX + 1 */
     struct writer w;
-    const bool many = n >= PROTO_ELEMS_MAX || e->n_media >= PROTO_ELEMS_MAX;
-    writer_init(&w, out, many ? SIZE_MAX : WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top + 9 * e->n_media);
+    const bool many = n >= PROTO_ELEMS_MAX || e->n_media >= PROTO_ELEMS_MAX || e->vectors.n >= PROTO_ELEMS_MAX;
+    writer_init(&w, out, many ? SIZE_MAX : WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top + 9 * e->n_media + e->vectors.n);
     put_event(&w, e);
     return writer_finish(&w);
 }

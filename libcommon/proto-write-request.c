@@ -218,11 +218,13 @@ static void put_request(struct writer *w, const struct proto_request *r)
         [PROTO_SESSION_FORK] = "session.fork",
         [PROTO_SESSION_RENAME] = "session.rename",
         [PROTO_SESSION_REMOVE] = "session.remove",
+        [PROTO_EMBED] = "embed",
+        [PROTO_RANK] = "rank",
     };
     static const char *const features[] = {NULL};
     const struct open_map m = writer_map_begin(w);
 
-    assert(r->type >= PROTO_HELLO && r->type <= PROTO_SESSION_REMOVE);
+    assert(r->type >= PROTO_HELLO && r->type <= PROTO_RANK);
     writer_cstring(w, "type", names[r->type]);
     if (r->type != PROTO_HELLO) writer_u64(w, "id", r->id);
     if (r->type == PROTO_HELLO) writer_hello(w, r->version, "hob " HOB_VERSION, features);
@@ -234,16 +236,18 @@ static void put_request(struct writer *w, const struct proto_request *r)
     put_tools(w, &r->tools);
     put_thinking(w, &r->thinking);
     if (r->speculate) writer_cstring(w, "speculate", proto_speculate_name(r->speculate));
+    if (r->adapter.len) writer_text(w, "adapter", &r->adapter);
     if (r->note.len) writer_text(w, "note", &r->note);
     if (r->type == PROTO_TOKENIZE) {
         writer_text(w, "text", &r->text);
         writer_true(w, "special", r->special);
     }
     if (r->type == PROTO_DETOKENIZE) put_ids(w, r);
-    if (r->type > PROTO_SESSION_LIST) writer_text(w, "name", &r->name);
+    if (r->type > PROTO_SESSION_LIST && r->type <= PROTO_SESSION_REMOVE) writer_text(w, "name", &r->name);
     if (r->type == PROTO_SESSION_LIST && r->after.len) writer_text(w, "after", &r->after);
     if (r->type == PROTO_SESSION_LIST && r->limit) writer_u64(w, "limit", r->limit);
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) writer_text(w, "to", &r->to);
+    if (r->type == PROTO_EMBED || r->type == PROTO_RANK) writer_embed(w, r);
     writer_map_end(w, m);
 }
 
@@ -270,12 +274,14 @@ static int write_request(struct buf *out, const struct proto_fds *fds, const str
     const size_t n = prompt ? g->n_messages : 0, biases = prompt ? g->n_biases : 0;
     const size_t choices = prompt ? r->constraint.n_choices : 0;
     const size_t ids = r->type == PROTO_DETOKENIZE ? r->n_ids : 0;
-    const bool many =
-        n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX || choices >= PROTO_ELEMS_MAX || ids >= PROTO_ELEMS_MAX;
+    const size_t texts = r->embed.n_texts;
+    const bool many = texts >= PROTO_ELEMS_MAX || n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX ||
+                      choices >= PROTO_ELEMS_MAX || ids >= PROTO_ELEMS_MAX;
     struct writer w;
     writer_init(&w, out,
                 many ? SIZE_MAX
-                     : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices + ids);
+                     : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices + ids +
+                           texts);
     w.fds = fds;
     put_request(&w, r);
     return writer_finish(&w);

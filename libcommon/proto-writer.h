@@ -52,5 +52,9 @@ void writer_true(struct writer *w, const char *name, bool v);
 void writer_float_given(struct writer *w, const char *name, float v);
 void writer_i64_given(struct writer *w, const char *name, int64_t v);
 
+/* The keys of embed and rank, and of the events that answer them. */
+void writer_embed(struct writer *w, const struct proto_request *r);
+void writer_vectors(struct writer *w, const struct proto_event *e);
+
 /* The keys of a hello; @features ends with NULL. */
 void writer_hello(struct writer *w, uint32_t version, const char *software, const char *const *features);

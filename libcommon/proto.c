@@ -315,11 +315,13 @@ void proto_request_fini(struct proto_request *r)
     free(r->constraint.choices);
     proto_tools_fini(&r->tools);
     proto_text_fini(&r->note);
+    proto_text_fini(&r->adapter);
     proto_text_fini(&r->text);
     free(r->ids);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);
     proto_text_fini(&r->after);
+    proto_embed_fini(&r->embed);
     *r = (struct proto_request){0};
 }
 
@@ -337,5 +339,6 @@ void proto_event_fini(struct proto_event *e)
     for (size_t i = 0; i < e->n_top; i++) proto_text_fini(&e->top[i].text);
     free(e->top);
     free(e->media);
+    proto_vectors_fini(&e->vectors);
     *e = (struct proto_event){0};
 }

@@ -8,6 +8,7 @@
  */
 #include "libcommon/blob.h"
 #include "libcommon/buf.h"
+#include "libcommon/proto-embed.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,8 @@ enum proto_type {
     PROTO_SESSION_FORK, /* these three by ok */
     PROTO_SESSION_RENAME,
     PROTO_SESSION_REMOVE,
+    PROTO_EMBED, /* vectors of texts: answered by embeddings and done */
+    PROTO_RANK,  /* how well texts answer a question: by scores and done */
 };
 
 /* The behavior on a full context, see --context in hob(1). A session keeps its setting. */
@@ -210,17 +213,19 @@ struct proto_request {
     struct proto_tools tools;           /* generate, warm */
     struct proto_thinking thinking;     /* generate, warm */
     enum proto_speculate speculate;     /* generate, warm, infill */
+    struct proto_text adapter;          /* generate, warm, infill: "NAME[=SCALE]", or "none"; len 0: the session's */
     struct proto_text note;             /* generate: the session keeps it with the turn; len 0: none */
     struct proto_text text;             /* tokenize */
     int32_t *ids;                       /* detokenize: [n_ids], owned, none negative */
     size_t n_ids;
-    bool special;            /* tokenize, detokenize */
-    struct proto_text name;  /* session.*: which; not of session.list */
-    struct proto_text to;    /* session.fork, session.rename: its other name */
-    struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
-    uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
-    uint32_t n_fds;          /* descriptors that come with the message, at most PROTO_MEDIA_MAX; only read */
-    size_t bytes;            /* memory this request holds, for the uid's account */
+    bool special;             /* tokenize, detokenize */
+    struct proto_text name;   /* session.*: which; not of session.list */
+    struct proto_text to;     /* session.fork, session.rename: its other name */
+    struct proto_text after;  /* session.list: `next` of the page before; len 0: the first page */
+    uint32_t limit;           /* session.list: most sessions of a page; 0: the daemon's default */
+    struct proto_embed embed; /* embed, rank; they also use salt, priority and timeout_ms of @gen */
+    uint32_t n_fds;           /* descriptors that come with the message, at most PROTO_MEDIA_MAX; only read */
+    size_t bytes;             /* memory this request holds, for the uid's account */
 };
 
 enum proto_event_type {
@@ -238,7 +243,9 @@ enum proto_event_type {
     PROTO_EV_OK,       /* answer to what has no other */
     PROTO_EV_TOOL_CALL,
     PROTO_EV_WARNING,
-    PROTO_EV_UNKNOWN, /* a newer daemon's; ignore */
+    PROTO_EV_EMBEDDINGS, /* to embed, in one or more pieces; then done */
+    PROTO_EV_SCORES,     /* to rank, likewise */
+    PROTO_EV_UNKNOWN,    /* a newer daemon's; ignore */
 };
 
 enum proto_reason {
@@ -291,6 +298,7 @@ enum proto_feature {
     PROTO_FEATURE_THINKING = 1 << 1,
     PROTO_FEATURE_TOOLS = 1 << 2,
     PROTO_FEATURE_MEDIA = 1 << 3,
+    PROTO_FEATURE_EMBED = 1 << 4,
 };
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
@@ -332,6 +340,7 @@ struct proto_event {
     /* sessions: a JSON array of objects (list), or one object (show), as text too; next: of a list, 'after' of the
      * request for the next page; len 0: this is the last page */
     struct proto_text sessions, next;
+    struct proto_vectors vectors; /* embeddings, scores */
 };
 
 /* All values are unset. */

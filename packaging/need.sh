@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 # Functions for scripts that install packages. Source this file; do not run it. debian/control lists the same packages.
 build_packages="gcc libc6-dev meson pkg-config libcurl4-openssl-dev libedit-dev libjansson-dev libjpeg62-turbo-dev libmd-dev
-    libmicrohttpd-dev libmsgpack-dev libpcre2-dev libsndfile1-dev libsoxr-dev libspng-dev libsystemd-dev libwebp-dev libxxhash-dev
-    zlib1g-dev"
+    libmicrohttpd-dev libmsgpack-dev libpcre2-dev libsndfile1-dev libsoxr-dev libspng-dev libsqlite3-dev libsystemd-dev libwebp-dev
+    libxxhash-dev zlib1g-dev"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

@@ -38,8 +38,9 @@ build() {
         die "meson setup failed"
     quietly ninja -C "$top/build" build.ninja || die "meson setup failed" # as the sources of today want it
     grep -q '^build daemon/hobd-decode:' "$top/build/build.ninja" && decode=hobd-decode || decode=
-    # shellcheck disable=SC2086 # no argument if there is no decoder
-    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd $decode || die "the build failed"
+    grep -q '^build client/hob-find:' "$top/build/build.ninja" && find="hob-find" || find=""
+    # shellcheck disable=SC2086 # no argument for what is not built here
+    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd $decode $find || die "the build failed"
 }
 
 # Download the default model into DIR and check it. On failure, tell the user how to use another model.

@@ -34,3 +34,19 @@ int base64_decode(const char *s, size_t n, uint8_t *out, size_t *len)
     *len = at;
     return 0;
 }
+
+int base64_encode(struct buf *out, const void *p, size_t n)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *at = p;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i += 3) {
+        const unsigned left = n - i < 3 ? (unsigned)(n - i) : 3;
+        const unsigned v =
+            (unsigned)at[i] << 16 | (left > 1 ? (unsigned)at[i + 1] << 8 : 0) | (left > 2 ? at[i + 2] : 0);
+        const char four[4] = {alphabet[v >> 18], alphabet[v >> 12 & 63], left > 1 ? alphabet[v >> 6 & 63] : '=',
+                              left > 2 ? alphabet[v & 63] : '='};
+        r = buf_append(out, four, sizeof(four));
+    }
+    return r;
+}

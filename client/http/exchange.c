@@ -5,6 +5,7 @@
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "client/http/session-lookup.h"
+#include "client/http/text-call.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -42,6 +43,7 @@ void exchange_free(struct exchange *x)
     if (x->counted) key_limits_end(&x->key->use);
     key_drop(x->key);
     session_lookup_free(x->lookup);
+    text_call_free(x->texts);
     free(x->name);
     buf_fini(&x->body);
     buf_fini(&x->out);

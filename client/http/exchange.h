@@ -19,6 +19,7 @@
 struct completion;
 struct exchange;
 struct session_lookup;
+struct text_call;
 
 /* The form of errors. */
 enum api { API_OPENAI, API_ANTHROPIC };
@@ -45,6 +46,7 @@ struct exchange {
     struct upstream *upstream;
     struct completion *completion; /* owned; NULL: none */
     struct session_lookup *lookup; /* owned; NULL: none */
+    struct text_call *texts;       /* owned; NULL: none */
     struct fault fault;
     struct buf out;                    /* bytes of the response */
     size_t taken;                      /* bytes of @out that the client's connection has taken */
@@ -52,8 +54,7 @@ struct exchange {
     const char *content_type, *policy; /* Content-Security-Policy; NULL: none */
     bool stream;                       /* the response is an event stream */
     bool ended;                        /* nothing more is added to @out */
-    bool queued;                       /* libmicrohttpd has the response */
-    bool suspended;                    /* the connection waits for exchange_wake */
+    bool queued, suspended;            /* libmicrohttpd has the response; the connection waits for exchange_wake */
     bool disconnected;                 /* the client has closed the connection */
     sd_event_source *hangup;
     uint64_t begun_usec, moved_usec; /* start; last time at which a byte was added or taken */

@@ -43,6 +43,15 @@ static int read_speculate(struct completion *c, const struct field *f, const jso
     return 0;
 }
 
+static int read_adapter(struct completion *c, const struct field *f, const json_t *v)
+{
+    const char *s = json_is_string(v) ? json_string_value(v) : "";
+    const size_t len = strlen(s);
+    if (len == 0 || len > PROTO_NAME_MAX) return field_wrong(c, f, "NAME or NAME=SCALE");
+    int r = proto_text_set(&c->request.adapter, s, len);
+    return r < 0 ? fault_of_error(&c->exchange->fault, error_origin(r)) : 0;
+}
+
 static int read_context(struct completion *c, const struct field *f, const json_t *v)
 {
     enum proto_context context = proto_context_value(json_is_string(v) ? json_string_value(v) : "");
@@ -101,6 +110,7 @@ const struct field fields_common[] = {
     {"priority", read_priority, 0},
     {"speculate", read_speculate, 0},
     {"context", read_context, 0},
+    {"adapter", read_adapter, 0},
     {"timeout", read_timeout, 0},
     {"cache_prompt", field_ignore, 0},
     {"metadata", field_ignore, 0},

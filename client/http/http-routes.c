@@ -123,23 +123,6 @@ int route_model(struct exchange *x)
     return -ENOENT;
 }
 
-static int refuse(struct exchange *x, const char *message)
-{
-    fault_set(&x->fault, 501, NULL, "%s", message);
-    x->fault.code = "not_supported";
-    return -ENOSYS;
-}
-
-int route_embeddings(struct exchange *x)
-{
-    return refuse(x, "embeddings are not supported: the daemon computes none");
-}
-
-int route_rerank(struct exchange *x)
-{
-    return refuse(x, "reranking is not supported: the daemon computes no scores");
-}
-
 int route_metrics(struct exchange *x)
 {
     struct metrics_now now = {.connections = x->gateway->n_peers};

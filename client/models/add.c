@@ -167,7 +167,9 @@ static int add_rest(const struct models_options *o, const struct place *p, const
     return r;
 }
 
-static int add_checked(const struct models_options *o, struct place *p, const char *path, struct metadata *f)
+/* @base: the model's file, of an adapter; NULL: a model. */
+static int add_checked(const struct models_options *o, struct place *p, const char *path, const char *base,
+                       struct metadata *f)
 {
     _cleanup_(closep) int from = -1;
     const char *did = "linked";
@@ -177,7 +179,7 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
     if (r < 0) return r;
     /* Check the opened file, even if the name changes meanwhile. */
     snprintf(by_fd, sizeof(by_fd), "/proc/%d/fd/%d", (int)getpid(), from);
-    r = metadata_check(f, by_fd, p->name);
+    r = base ? metadata_check_adapter(f, by_fd, base) : metadata_check(f, by_fd, p->name);
     if (r < 0) return r;
     r = add_begin(o, p);
     if (r == 0) {
@@ -188,11 +190,21 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
             place_discard(p);
         parts_remove(p, r == 0 ? (uint32_t)f->parts : 0);
     }
-    if (r == 0)
+    if (r == 0 && base)
+        log_info("%s the adapter %s of %s; to use it: hob -m '%s' --adapter '%s' (after a restart of its daemon)", did,
+                 p->name, o->adapter_of, o->adapter_of, p->name);
+    else if (r == 0)
         metadata_log(f, did, p->name, o->system);
     else
         metadata_fini(f);
     return r;
+}
+
+/* *base: of an adapter, the model's file. */
+static int open_place(const struct models_options *o, struct place *p, char *name, bool make, char **base)
+{
+    if (o->adapter_of) return place_open_adapter(p, name, o->adapter_of, o->system, make, base);
+    return place_open(p, name, o->system, make);
 }
 
 int models_add(const struct models_options *o)
@@ -200,14 +212,15 @@ int models_add(const struct models_options *o)
     struct place p = PLACE_INIT;
     struct metadata f;
     char *name = NULL;
+    _cleanup_(freep) char *base = NULL;
     int r = place_name(o->n_words > 1 ? o->words[1] : NULL, o->words[0], &name);
     if (r < 0) {
         log_error("%s", error_text(r));
         return EXIT_USAGE;
     }
-    r = place_open(&p, name, o->system, true);
+    r = open_place(o, &p, name, true, &base);
     if (r == 0) {
-        r = add_checked(o, &p, o->words[0], &f);
+        r = add_checked(o, &p, o->words[0], base, &f);
         if (r == 0)
             metadata_fini(&f);
         else
@@ -223,9 +236,10 @@ static int remove_one(const struct models_options *o, const char *given)
 {
     struct place p = PLACE_INIT;
     char *name = NULL;
+    _cleanup_(freep) char *base = NULL;
     int r = place_name(given, NULL, &name), removed = 0;
     if (r < 0) return r;
-    r = place_open(&p, name, o->system, false);
+    r = open_place(o, &p, name, false, &base);
     if (r == 0) {
         if (unlinkat(p.dir, p.file, 0) == 0)
             removed = 1;
@@ -241,8 +255,9 @@ static int remove_one(const struct models_options *o, const char *given)
         removed = 1;
     }
     if (r == -ENOENT || (r == 0 && !removed))
-        r = error_say(-ENOENT, "no model '%s' in %s", p.name, p.folder ? p.folder : "your models folder");
-    if (r == 0 && removed && loaded_by(p.name, o->system))
+        r = error_say(-ENOENT, "no %s '%s' in %s", o->adapter_of ? "adapter" : "model", p.name,
+                      p.folder ? p.folder : "your models folder");
+    if (r == 0 && removed && !o->adapter_of && loaded_by(p.name, o->system))
         log_info("a daemon still uses the model %s; to stop it: hob stop -m '%s'", p.name, p.name);
     place_close(&p);
     return r;

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HAS_JSON = 1, HAS_SYSTEM = 2, HAS_FORCE = 4, HAS_HOW = 8, HAS_NET = 16 };
+enum { HAS_JSON = 1, HAS_SYSTEM = 2, HAS_FORCE = 4, HAS_HOW = 8, HAS_NET = 16, HAS_OF = 32 };
 
 static const struct verb {
     const char *word;
@@ -24,9 +24,9 @@ static const struct verb {
     const char *usage;
 } verbs[] = {
     {"list", models_list, 0, 0, HAS_JSON, "list [--json]"},
-    {"add", models_add, 1, 2, HAS_SYSTEM | HAS_FORCE | HAS_HOW, "add FILE [NAME]"},
+    {"add", models_add, 1, 2, HAS_SYSTEM | HAS_FORCE | HAS_HOW | HAS_OF, "add FILE [NAME]"},
     {"pull", models_pull, 1, 2, HAS_SYSTEM | HAS_FORCE | HAS_NET, "pull URL|hf:ORG/REPO/FILE [NAME]"},
-    {"rm", models_remove, 1, SIZE_MAX, HAS_SYSTEM, "rm NAME…"},
+    {"rm", models_remove, 1, SIZE_MAX, HAS_SYSTEM | HAS_OF, "rm NAME…"},
 };
 
 enum { N_VERBS = sizeof(verbs) / sizeof(*verbs) };
@@ -41,6 +41,7 @@ static const struct def {
     {"force", NULL, "replace the model of that name", 'f', HAS_FORCE},
     {"copy", NULL, "add: copy the file, never link it", 'c', HAS_HOW},
     {"link", NULL, "add: make a symbolic link to the file", 'l', HAS_HOW},
+    {"adapter-of", "MODEL", "add, rm: a low-rank adapter of this model", 'a', HAS_OF},
     {"sha256", "HEX", "pull: accept only a file with this SHA-256", 'x', HAS_NET},
     {"insecure-http", NULL, "pull: also allow http:// to other hosts", 'i', HAS_NET},
     {"quiet", NULL, "print only errors on standard error", 'q', 0},
@@ -97,6 +98,7 @@ static int parse(struct models_options *o, int argc, char **argv, unsigned *give
         o->insecure_http |= c == 'i';
         o->quiet |= c == 'q';
         if (c == 'x') o->sha256 = optarg;
+        if (c == 'a') o->adapter_of = optarg;
         if (c == 'h') return 1;
         if (c == ':') return error_say(-EINVAL, "'%s' needs a value (see hob models --help)", argv[optind - 1]);
         if (c == '?')
@@ -128,6 +130,8 @@ static int choose(const struct verb **out, struct models_options *o, unsigned gi
     for (size_t i = 0; i < N_DEFS; i++)
         if (given & 1u << i && defs[i].flag && !(defs[i].flag & v->flags))
             return error_say(-EINVAL, "--%s cannot be used with 'models %s'", defs[i].name, v->word);
+    if (o->adapter_of && (!*o->adapter_of || strchr(o->adapter_of, '/')))
+        return error_say(-EINVAL, "--adapter-of: must be the name of a model in the folder");
     if (o->copy && o->link) return error_say(-EINVAL, "--copy and --link cannot be used together");
     *out = v;
     return 0;

@@ -102,9 +102,10 @@ void metadata_fini(struct metadata *f)
     *f = (struct metadata){0};
 }
 
-static int metadata_run(struct buf *text, const char *hobd, const char *const *files, size_t n)
+/* @base: the model of adapters; NULL: the files are models. */
+static int metadata_run(struct buf *text, const char *hobd, const char *base, const char *const *files, size_t n)
 {
-    _cleanup_(freep) const char **argv = calloc(n + 5, sizeof(*argv));
+    _cleanup_(freep) const char **argv = calloc(n + 7, sizeof(*argv));
     _cleanup_(closep) int in = -1, out = -1;
     int pipes[2], status;
     pid_t pid;
@@ -112,8 +113,11 @@ static int metadata_run(struct buf *text, const char *hobd, const char *const *f
     argv[0] = hobd;
     argv[1] = "inspect";
     argv[2] = "--json";
-    argv[3] = "--";
-    memcpy(argv + 4, files, n * sizeof(*argv));
+    size_t at = 3;
+    if (base) argv[at++] = "--adapter-of";
+    if (base) argv[at++] = base;
+    argv[at++] = "--";
+    memcpy(argv + at, files, n * sizeof(*argv));
     if (pipe2(pipes, O_CLOEXEC) < 0) return error_origin(-errno);
     in = pipes[0];
     out = pipes[1];
@@ -127,18 +131,33 @@ static int metadata_run(struct buf *text, const char *hobd, const char *const *f
     return r;
 }
 
-int metadata_read(struct metadata *out, const char *const *files, size_t n)
+static int read_all(struct metadata *out, const char *base, const char *const *files, size_t n)
 {
     _cleanup_(freep) char *hobd = NULL;
     struct buf text = BUF_INIT;
     memset(out, 0, n * sizeof(*out));
     if (n == 0) return 0;
     int r = launch_hobd(&hobd);
-    if (r == 0) r = metadata_run(&text, hobd, files, n);
+    if (r == 0) r = metadata_run(&text, hobd, base, files, n);
     if (r == 0) r = metadata_parse(out, n, &text);
     buf_fini(&text);
     if (r < 0 && interrupted()) r = -EINTR; /* hobd received the SIGINT, too */
     for (size_t i = 0; r < 0 && i < n; i++) metadata_fini(&out[i]);
+    return r;
+}
+
+int metadata_read(struct metadata *out, const char *const *files, size_t n)
+{
+    return read_all(out, NULL, files, n);
+}
+
+int metadata_check_adapter(struct metadata *out, const char *file, const char *base)
+{
+    int r = read_all(out, base, &file, 1);
+    if (r < 0) return r;
+    if (out->error) r = error_say(-EINVAL, "%s", out->error);
+    if (!out->error && !out->supported) r = error_say(-EOPNOTSUPP, "%s", out->why ? out->why : "unknown reason");
+    if (r < 0) metadata_fini(out);
     return r;
 }
 

@@ -16,6 +16,9 @@ struct metadata {
     bool incomplete; /* not supported because a part is missing */
 };
 
+/* Check one file that becomes an adapter of the model in the file @base, as metadata_check. */
+int metadata_check_adapter(struct metadata *out, const char *file, const char *base);
+
 /* Read the metadata of @files [n], absolute paths, into @out [n]. 0: call metadata_fini for each; else -errno; sets the
  * error message. */
 int metadata_read(struct metadata *out, const char *const *files, size_t n);

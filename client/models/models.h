@@ -6,8 +6,9 @@
 
 struct models_options {
     bool json, force, copy, link, system, insecure_http, quiet;
-    const char *sha256; /* 64 hex digits; NULL: not given */
-    const char **words; /* after the verb; the strings belong to argv */
+    const char *adapter_of; /* the model of an adapter; NULL: not given */
+    const char *sha256;     /* 64 hex digits; NULL: not given */
+    const char **words;     /* after the verb; the strings belong to argv */
     size_t n_words;
     const char *chosen; /* the model that is used without -m */
 };

@@ -58,14 +58,10 @@ static int make_system(const char *folder)
     return r < 0 ? r : make_open(folder);
 }
 
-int place_open(struct place *p, char *name, bool system, bool make)
+/* Open p->folder, and make the names of the files in it. */
+static int open_folder(struct place *p)
 {
-    *p = (struct place)PLACE_INIT;
-    p->name = name;
-    p->system = system;
-    int r = paths_dir(PATHS_MODELS, system, &p->folder);
-    if (r == 0 && make) r = system ? make_system(p->folder) : paths_make(p->folder);
-    if (r < 0) return r;
+    const char *name = p->name;
     snprintf(p->file, PLACE_FILE, "%s.gguf", name);
     snprintf(p->part, PLACE_FILE, "%s.gguf.part", name);
     snprintf(p->from, PLACE_FILE, "%s.gguf.part.from", name);
@@ -93,6 +89,33 @@ static int there_already(const struct place *p)
 {
     return error_say(-EEXIST, "the model '%s' already exists (%s/%s): --force replaces it", p->name, p->folder,
                      p->file);
+}
+
+int place_open(struct place *p, char *name, bool system, bool make)
+{
+    *p = (struct place)PLACE_INIT;
+    p->name = name;
+    p->system = system;
+    int r = paths_dir(PATHS_MODELS, system, &p->folder);
+    if (r == 0 && make) r = system ? make_system(p->folder) : paths_make(p->folder);
+    return r < 0 ? r : open_folder(p);
+}
+
+int place_open_adapter(struct place *p, char *name, const char *model, bool system, bool make, char **base)
+{
+    _cleanup_(freep) char *folder = NULL;
+    *p = (struct place)PLACE_INIT;
+    p->name = name;
+    p->system = system;
+    int r = paths_dir(PATHS_MODELS, system, &folder);
+    if (r < 0) return r;
+    if (asprintf(base, "%s/%s.gguf", folder, model) < 0) *base = NULL;
+    if (asprintf(&p->folder, "%s/%s.adapters", folder, model) < 0) p->folder = NULL;
+    if (!*base || !p->folder) return error_say(-ENOMEM, "no memory for a path");
+    if (access(*base, F_OK) < 0) return error_say(-ENOENT, "no model '%s' in %s", model, folder);
+    if (make) r = system ? make_open(p->folder) : paths_make(p->folder);
+    if (r < 0 || make || access(p->folder, F_OK) == 0) return r < 0 ? r : open_folder(p);
+    return error_say(-ENOENT, "the model '%s' has no adapters", model);
 }
 
 int place_vacant(const struct place *p, bool force)

@@ -33,6 +33,9 @@ int place_name(const char *given, const char *path, char **out);
 /* Open the place of @name (ownership is taken) in the user's or the system's folder; @make: create the folder if
  * needed. 0; -ENOENT: no such folder; else -errno; sets the error message. Call place_close in any case. */
 int place_open(struct place *p, char *name, bool system, bool make);
+/* The same of an adapter @name of the model @model, in the folder MODEL.adapters; *base (owned by the caller): the path
+ * of the model's file. -ENOENT: there is no such model in the folder. */
+int place_open_adapter(struct place *p, char *name, const char *model, bool system, bool make, char **base);
 void place_close(struct place *p);
 
 /* 0: the place is empty, or @force; -EEXIST; sets the error message. */

@@ -86,6 +86,7 @@ void spill_open(struct kv_cache *c)
     if (t->disk || t->given_up || backend_kv_identity(c->backend, t->identity) != 0) return;
     struct disk_config config = {.dir = t->config.cache_dir,
                                  .payload = t->payload,
+                                 .unit = DISK_UNIT,
                                  .bytes_max = spill_kv_bytes(c, t->config.cache_bytes),
                                  .reserve = t->config.disk_reserve,
                                  .bytes_a_minute = BYTES_A_MINUTE};

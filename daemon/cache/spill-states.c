@@ -62,6 +62,7 @@ void spill_states_open(struct kv_cache *c)
     _cleanup_(freep) char *dir = NULL;
     if (!c->state || t->states) return;
     struct disk_config config = {.payload = state_bytes(c),
+                                 .unit = DISK_UNIT,
                                  .bytes_max = spill_state_bytes(c, t->config.cache_bytes),
                                  .reserve = t->config.disk_reserve,
                                  .bytes_a_minute = BYTES_A_MINUTE};
@@ -137,11 +138,29 @@ static bool may_write(const struct kv_cache *c, uint64_t now)
     return t->states && t->state_jobs < WRITES && now >= t->state_retry && c->may_keep && !c->stopping && !c->shedding;
 }
 
+/* The file to remove so that @info can be written: one that was used before it. */
+static bool find_victim(const struct kv_cache *c, const struct prefix_info *info, struct prefix_info *victim)
+{
+    bool orphan;
+    return prefix_state_victim(c->prefix, victim, &orphan) && (orphan || victim->used < info->used);
+}
+
+/* Write the state if there is room for it, or a file to remove that was used before it. 1: there is neither. Else
+ * -errno. */
+static int write_state(struct kv_cache *c, const struct prefix_info *info)
+{
+    struct prefix_info victim;
+    const int room = disk_room(c->spill->states, false);
+    if (room != 0 && room != 1) return room;
+    if (room == 1 && !find_victim(c, info, &victim)) return 1;
+    if (room == 1) prefix_state_removed(c->prefix, victim.id);
+    return start_write(c, info, room ? &victim.id : NULL) ? 0 : 1;
+}
+
 bool spill_state_evicting(void *ctx, const struct prefix_info *info)
 {
     struct kv_cache *c = ctx;
-    return c->spill && may_write(c, clock_now_usec()) && disk_room(c->spill->states, false) == 0 &&
-           start_write(c, info, NULL);
+    return c->spill && may_write(c, clock_now_usec()) && write_state(c, info) == 0;
 }
 
 /* --- in each turn --- */
@@ -163,29 +182,14 @@ static void trim(struct kv_cache *c)
     if (w) send(w);
 }
 
-/* The file to remove so that @info can be written: one that was used before it. */
-static bool find_victim(const struct kv_cache *c, const struct prefix_info *info, struct prefix_info *victim)
-{
-    bool orphan;
-    return prefix_state_victim(c->prefix, victim, &orphan) && (orphan || victim->used < info->used);
-}
-
 /* Write the latest state that is not on disk. */
 static void write_idle(struct kv_cache *c, uint64_t now)
 {
-    struct spill *t = c->spill;
-    struct prefix_info info, victim;
-    int room = disk_room(t->states, false);
-    if (room != 0 && room != 1) {
-        t->state_retry = now + RETRY_USEC;
-        return;
-    }
+    struct prefix_info info;
     if (!prefix_state_begin_write(c->prefix, true, &info)) return;
-    bool fits = room == 0 || find_victim(c, &info, &victim);
-    if (fits && room) prefix_state_removed(c->prefix, victim.id);
-    if (fits && start_write(c, &info, room ? &victim.id : NULL)) return;
+    if (write_state(c, &info) == 0) return;
     prefix_state_write_failed(c->prefix, info.id);
-    t->state_retry = now + RETRY_USEC;
+    c->spill->state_retry = now + RETRY_USEC;
 }
 
 void spill_states_turn(struct kv_cache *c, uint64_t now, bool idle)

@@ -18,11 +18,11 @@ struct work {
 /* Bytes of the stacked matrices. */
 static double expert_bytes(const struct tool *l)
 {
-    static const char *const names[] = {"gate", "up", "down"};
+    static const char *const names[] = {"gate", "up", "down", "gate_up"};
     double sum = 0;
     char name[64];
-    for (uint32_t i = 0; i < 3 * l->hparams.n_layers && l->hparams.experts.n; i++) {
-        snprintf(name, sizeof(name), "blk.%u.ffn_%s_exps.weight", i / 3, names[i % 3]);
+    for (uint32_t i = 0; i < 4 * l->hparams.n_layers && l->hparams.experts.n; i++) {
+        snprintf(name, sizeof(name), "blk.%u.ffn_%s_exps.weight", i / 4, names[i % 4]);
         const struct gguf_tensor *t = gguf_find_tensor(l->gguf, name);
         enum kern_type type;
         if (!t || tensor_type(t->type, &type)) continue;
@@ -33,11 +33,12 @@ static double expert_bytes(const struct tool *l)
 }
 
 /* Multiplications of one token in the matrices of attention. */
-static double attention_products(const struct hparams *y)
+static double attention_products(const struct hparams *y, uint32_t layer)
 {
     const struct hparams_mla *m = &y->mla;
+    const struct hparams_heads h = hparams_heads(y, layer);
     const double dim = y->dim, q = (double)hparams_queries(y), out = (double)hparams_attended(y) * dim;
-    if (!m->kv_rank) return dim * (q + 2.0 * y->kv_heads * y->head_dim) + out;
+    if (!m->kv_rank) return 2 * dim * h.head_dim * (y->heads + (hparams_own_kv(y, layer) ? h.kv_heads : 0));
     const double heads = (double)y->heads * m->kv_rank * (m->nope + m->value);
     return (m->q_rank ? m->q_rank * (dim + q) : dim * q) + dim * y->head_dim + heads + out;
 }
@@ -51,13 +52,16 @@ static struct work work_of(const struct tool *l)
     double mixed = (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn;
     for (uint32_t i = 0; i < y->n_layers; i++) {
         double width = 0; /* products' outputs or inputs, each of dim values */
-        if (y->parts[i] & LAYER_ATTENTION) w.ops += 2.0 * attention_products(y);
+        if (y->parts[i] & LAYER_ATTENTION) w.ops += 2.0 * attention_products(y, i);
         for (uint32_t k = 0; y->parts[i] & LAYER_RECURRENT && k < RECURRENT_INPUTS; k++) width += y->recurrent.in[k];
         if (y->parts[i] & LAYER_RECURRENT) width += y->recurrent.out;
-        if (y->parts[i] & LAYER_FFN) width += 3 * (hparams_mixes(y, i) ? mixed : y->ffn);
+        if (y->parts[i] & LAYER_FFN)
+            width += 3 * (hparams_mixes(y, i) ? mixed + (y->desc->experts.beside ? hparams_ffn(y, i) : 0)
+                                              : hparams_ffn(y, i));
+        width += 3.0 * y->per_layer + 2.0 * y->altup.rank;
         w.ops += 2.0 * dim * width;
     }
-    const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? "token_embd.weight" : "output.weight");
+    const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? hparams_embedding(y, l->gguf) : "output.weight");
     enum kern_type type;
     if (t && !tensor_type(t->type, &type))
         w.vocabulary = (double)((y->vocab + KERN_ROWS - 1) / KERN_ROWS) * (double)kern_panel_bytes(type, y->dim);

@@ -15,6 +15,7 @@ int command_inspect(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 int command_media(int argc, char **argv);
 int command_encode(int argc, char **argv);
+int command_embed(int argc, char **argv);
 
 /* Prints "hobd COMMAND: MESSAGE" for the error @r to standard error. Returns the exit code, 1 or 2. */
 int command_failed(char **argv, int r);

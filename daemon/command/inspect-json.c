@@ -2,6 +2,7 @@
 /* The facts about a GGUF file that programs need. hob models runs this, because hob itself reads no models. */
 #include "daemon/command/inspect.h"
 #include "daemon/encoder/encoder.h"
+#include "daemon/model/adapter.h"
 #include "daemon/model/backend.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
@@ -11,6 +12,7 @@
 #include <jansson.h>
 #include <string.h>
 
+DEFINE_CLEANUP(struct adapter *, adapter_close)
 DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
@@ -142,17 +144,46 @@ static void describe(json_t *o, const struct gguf *g)
     json_object_set_new(o, "packed", json_boolean(packed_here(g)));
 }
 
+/* Print @o, which is dropped; @r: what the file's error was. */
+static int print_object(json_t *o, int r)
+{
+    int e = 0;
+    if (json_dumpf(o, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout)) e = -EIO;
+    json_decref(o);
+    return e ? error_say(e, "standard output: %s", strerror(errno)) : r ? 1 : 0;
+}
+
+int inspect_adapter_json(const char *path, const char *base)
+{
+    _cleanup_(gguf_closep) struct gguf *g = NULL, *model = NULL;
+    _cleanup_(adapter_closep) struct adapter *a = NULL;
+    json_t *o = json_object();
+    int r = gguf_open(&g, path);
+    set_str(o, "file", path, strlen(path));
+    if (r) set_error(o, "error", path, r);
+    if (r) return print_object(o, r);
+    set_gguf(o, "architecture", g, "general.architecture");
+    json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    json_object_set_new(o, "parts", json_integer(1));
+    set_types(o, g);
+    int e = gguf_open(&model, base);
+    if (!e) e = adapter_open(&a, path, model);
+    json_object_set_new(o, "supported", json_boolean(!e));
+    if (e) set_error(o, "why", path, e);
+    if (!e) json_object_set_new(o, "matrices", json_integer((json_int_t)a->n_pairs));
+    if (!e) json_object_set_new(o, "activated", json_boolean(a->n_invocation > 0));
+    return print_object(o, 0);
+}
+
 int inspect_json(const char *path)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
     json_t *o = json_object();
-    int r = gguf_open(&g, path), e = 0;
+    int r = gguf_open(&g, path);
     set_str(o, "file", path, strlen(path));
     if (r)
         set_error(o, "error", path, r);
     else
         describe(o, g);
-    if (json_dumpf(o, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout)) e = -EIO;
-    json_decref(o);
-    return e ? error_say(e, "standard output: %s", strerror(errno)) : r ? 1 : 0;
+    return print_object(o, r);
 }

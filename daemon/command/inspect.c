@@ -208,6 +208,21 @@ static void unsupported(const struct gguf *g, int r)
     putchar('\n');
 }
 
+/* The layers behind the last: the first of them proposes tokens, where its kind is known. */
+static void say_mtp(const struct gguf *g, struct hparams s)
+{
+    const bool drafts = hparams_drafts(&s);
+    const uint32_t others = drafts ? s.nextn - 1 : s.nextn;
+    size_t bytes;
+    char size[16];
+    if (others) printf("not computed: %u more layers, which predict later tokens\n", others);
+    if (!drafts) return;
+    hparams_mtp(&s);
+    int r = backend_check(NULL, g, &s, &bytes);
+    if (!r) printf("MTP layer: it proposes tokens; %s more of memory for its weights\n", format_size(size, bytes));
+    if (r) printf("MTP layer: it is not used: %s\n", error_text(r));
+}
+
 static uint32_t dense_layers(const struct hparams *s)
 {
     uint32_t n = 0;
@@ -230,9 +245,13 @@ static void check_model(const struct gguf *g)
         if (dense) printf("ffn %u, ", s.ffn);
         printf("%u heads of %u, %u KV heads, context %u, %s output\n", s.heads, s.head_dim, s.kv_heads, s.ctx,
                s.tied ? "tied" : "untied");
+        const struct hparams_heads window = hparams_heads_of(&s, true);
+        if (s.by_layer.window_heads.kv_heads)
+            printf("layers with a window: heads of %u, %u KV heads\n", window.head_dim, window.kv_heads);
+        if (s.by_layer.shared_kv) printf("the last %u layers use the K and V of earlier ones\n", s.by_layer.shared_kv);
         r = backend_check(NULL, g, &s, &bytes);
         if (!r) printf("supported: all tensors; %s of memory for the weights\n", format_size(size, bytes));
-        if (!r && s.nextn) printf("not computed: %u more layers, which predict later tokens\n", s.nextn);
+        if (!r && s.nextn) say_mtp(g, s);
     }
     if (r) unsupported(g, r);
 }
@@ -289,20 +308,22 @@ static void usage(void)
 {
     puts("usage: hobd inspect FILE\n"
          "       hobd inspect --json FILE...\n"
+         "       hobd inspect --json --adapter-of MODEL FILE...\n"
          "       hobd inspect --supported\n"
          "\nPrints the metadata of a GGUF file, its tensors with their types and sizes, and\n"
          "whether hobd supports it.\n\n"
          "      --json         print one JSON object per FILE, one per line\n"
+         "      --adapter-of MODEL  with --json: each FILE is an adapter of MODEL\n"
          "      --supported    print the supported architectures, RoPE scalings and types\n"
          "      --help         print this help");
 }
 
-/* A bad file does not stop the others. */
-static int run_json(char **files)
+/* A bad file does not stop the others. @base: of adapters; NULL: of models. */
+static int run_json(char **files, const char *base)
 {
     int r = 0, one;
     for (; *files && r >= 0; files++) {
-        one = inspect_json(*files);
+        one = base ? inspect_adapter_json(*files, base) : inspect_json(*files);
         if (one) r = one;
     }
     return r;
@@ -318,18 +339,28 @@ static const char *check_files(int mode, int files)
 
 int command_inspect(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {"supported", no_argument, NULL, 's'}, {0}};
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"supported", no_argument, NULL, 's'},
+                                          {"adapter-of", required_argument, NULL, 'a'},
+                                          {0}};
+    const char *base = NULL;
     int c, r, mode = 0;
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j' || c == 's') mode = c;
+    while ((c = getopt_long(argc, argv, ":", longs, NULL)) == 'j' || c == 's' || c == 'a') {
+        if (c == 'a')
+            base = optarg;
+        else
+            mode = c;
+    }
     if (c == 'h') {
         usage();
         return 0;
     }
     if (c != -1) return command_misused(argv, command_refuse(argv, c));
     const char *wrong = check_files(mode, argc - optind);
+    if (!wrong && base && mode != 'j') wrong = "--adapter-of needs --json";
     if (wrong) return command_misused(argv, error_say(-EINVAL, "%s", wrong));
-    r = mode == 's' ? print_supported() : mode ? run_json(argv + optind) : run(argv[optind]);
+    r = mode == 's' ? print_supported() : mode ? run_json(argv + optind, base) : run(argv[optind]);
     return r < 0 ? command_failed(argv, r) : r;
 }

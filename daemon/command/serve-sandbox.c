@@ -48,7 +48,10 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
         x->n_parts += model_parts_list(x->parts + x->n_parts, MODEL_PARTS_MAX - x->n_parts, e->speculation.draft);
     for (size_t i = 0; i < x->n_parts; i++)
         x->paths[SERVE_SANDBOX_OWN + i] = (struct sandbox_path){x->parts[i], SANDBOX_READ};
-    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = SERVE_SANDBOX_OWN + x->n_parts, .calls = sandbox_calls};
+    size_t n = SERVE_SANDBOX_OWN + x->n_parts;
+    for (size_t i = 0; i < e->adapters.n; i++)
+        x->paths[n++] = (struct sandbox_path){e->adapters.list[i].path, SANDBOX_READ};
+    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = n, .calls = sandbox_calls};
     make_dirs(e, x->config);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 /* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
 #include "daemon/io/listener.h"
+#include "daemon/serve-adapters.h"
 #include "daemon/serve-config.h"
 #include "libcommon/model-parts.h"
 #include "libcommon/sandbox.h"
@@ -10,7 +11,7 @@ enum { SERVE_SANDBOX_OWN = 11 };
 
 struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */
-    struct sandbox_path paths[SERVE_SANDBOX_OWN + MODEL_PARTS_MAX];
+    struct sandbox_path paths[SERVE_SANDBOX_OWN + MODEL_PARTS_MAX + SERVE_ADAPTERS_MAX];
     char *config, *file, *beside, *socket;
     char *parts[MODEL_PARTS_MAX]; /* [n_parts] the other files of a split model or draft model */
     size_t n_parts;

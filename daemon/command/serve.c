@@ -110,12 +110,15 @@ static void set_times(struct server_config *c, const struct options *o)
     c->stop_timeout_usec = o->stop_timeout_usec;
 }
 
-static int reload(void *ctx, struct server_reload *changed)
+static int reload(void *ctx, struct engine *e, struct server_reload *changed)
 {
     struct reload_state *a = ctx;
     struct options fresh;
     int r = options_init(&fresh);
     if (r == 0) r = options_load(&fresh, a->argc, a->argv);
+    /* One that had none from the start, for want of memory, may stay as it is. */
+    if (r == 0 && fresh.engine.speculation.mode != a->options->engine.speculation.mode)
+        r = engine_check(e, &fresh.engine);
     struct buf taken = BUF_INIT, pending = BUF_INIT;
     if (r == 0) r = options_take(a->options, &fresh, &taken, &pending);
     if (r == 0) {

@@ -33,7 +33,7 @@ int tool_open(struct tool *l, const char *model, struct backend_config *c, uint3
     if (r) return r;
     if (!c->ctx || c->ctx > l->hparams.ctx) c->ctx = l->hparams.ctx;
     uint64_t blocks = (uint64_t)sequences * ((c->ctx + KV_BLOCK - 1) / KV_BLOCK);
-    c->kv_bytes = blocks * l->hparams.groups[0].n_layers * backend_kv_bytes(&l->hparams, c->kv_type);
+    c->kv_bytes = blocks * l->hparams.groups[0].n_layers * backend_kv_bytes(&l->hparams, c->kv_type, 0);
     c->states = sequences;
     if (hparams_state(&l->hparams)) c->kv_bytes += sequences * hparams_state(&l->hparams)->state_bytes;
     c->cpu = getenv("HOB_CPU");

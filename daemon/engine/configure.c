@@ -17,6 +17,14 @@ static bool set_note(char **to, const char *text)
     return true;
 }
 
+int engine_check(struct engine *e, const struct engine_config *c)
+{
+    if (c->speculation.mode != PROTO_SPECULATE_DRAFT || engine_state(e, NULL) != ENGINE_READY || e->core.model.draft)
+        return 0;
+    return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), or a model with an MTP layer: the "
+                              "daemon has neither");
+}
+
 int engine_configure(struct engine *e, const struct engine_config *c, const char *pending)
 {
     struct mailbox *m = &e->core.mail;

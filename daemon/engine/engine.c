@@ -16,6 +16,7 @@
 #include "daemon/request/session-limits.h"
 #include "daemon/request/start.h"
 #include "daemon/request/step.h"
+#include "daemon/request/texts.h"
 #include "daemon/request/turn.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -77,6 +78,7 @@ static void take_control(const struct mailbox *m, struct request *r)
     r->control.paused = paused;
     for (uint32_t i = 0; i < r->answers.n; i++)
         if (r->answers.seqs[i]) plan_update(r->core, r->answers.seqs[i]);
+    if (r->texts) texts_update(r);
 }
 
 /* Take over new requests and control flags from the mailbox. The caller holds the lock. */
@@ -159,6 +161,7 @@ static int load_all(struct engine *e)
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &spill, &core->mail.returns);
     core->cache.state_percent = 100 * c->state_share / (100 - c->state_share);
     if (r == 0) r = media_room_new(core);
+    if (r == 0) texts_configure(core);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
     if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);
@@ -220,6 +223,7 @@ static void unload(struct engine *e)
     kv_cache_free(&core->cache, e->flush_until);
     model_draft_free(core);
     pasts_fini(&core->drafter.pasts);
+    vector_cache_fini(&core->vectors);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
     output_step_fini(&core->output);
     core->sessions = session_store_free(core->sessions);

@@ -11,6 +11,9 @@
 
 struct engine;
 
+/* Can @c be taken over by engine_configure? 0, also while the model loads; -EINVAL with an error message: it needs a
+ * draft model, and none is loaded. */
+int engine_check(struct engine *e, const struct engine_config *c);
 /* Take over what of @c can change in an engine that runs: queue, queue_timeout_usec, batch_window_usec, cache_bytes
  * (from and to more than 0), session_bytes, session_count, disk_reserve and session_ttl_usec. @pending: names of
  * settings that wait for a restart, for status; NULL: none. 0, or -ENOMEM when there is none for @pending; the rest is

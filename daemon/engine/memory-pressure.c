@@ -23,6 +23,7 @@ static bool release(struct core *core)
 {
     struct backend *b = core->cache.backend;
     uint32_t left = BLOCKS_TURN, n;
+    if (b->hparams.embedding.whole) return true; /* its blocks have no memory (load_weights) */
     for (uint32_t g = 0; g < kv_cache_pools(&core->cache); g++)
         for (uint32_t at = 0; left && (n = kv_pool_sweep(core->cache.pools[g], &at, left)); at += n) {
             b->ops->kv_release(b, g, at, n);
@@ -45,6 +46,7 @@ void memory_pressure_turn(struct memory_pressure *p, struct core *core)
 {
     if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
     if (p->begin && core->media) media_cache_shed(&core->media->cache);
+    if (p->begin) vector_cache_shed(&core->vectors);
     if (!p->begin && !p->active) return;
     core->cache.shedding = true;
     if (p->begin && core->cache.state) shed_states(core);

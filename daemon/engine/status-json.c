@@ -99,7 +99,9 @@ static void add_draft_model(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "draft_model", x);
     if (!d) return;
     set_str(x, "name", d->hparams.name);
-    set_str(x, "path", s->engine->core.config.speculation.draft);
+    const char *path = s->engine->core.config.speculation.draft;
+    set_str(x, "path", d->mtp ? s->engine->core.config.model_path : path);
+    json_object_set_new(x, "mtp", json_boolean(d->mtp));
     set_int(x, "weights_bytes", d->backend->weight_bytes);
     set_int(x, "kv_bytes", d->backend->config.kv_bytes);
     add_drafted(x, s->counts.sums.model_drafted, s->counts.sums.model_accepted);
@@ -109,6 +111,29 @@ static void add_draft_model(json_t *o, const struct status_snapshot *s)
     set_int(x, "passes", n->passes);
     set_int(x, "tokens_computed", n->tokens);
     set_real(x, "pass_ms", n->step_ms);
+}
+
+static void add_adapters(json_t *o, const struct status_snapshot *s)
+{
+    const struct adapters *a = &s->engine->core.model.adapters;
+    json_t *list = json_array();
+    uint64_t sum = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct named_adapter *x = &a->list[i];
+        json_t *u = json_object();
+        uint32_t rank = 0;
+        for (size_t k = 0; k < x->file->n_pairs; k++)
+            if (x->file->pairs[k].rank > rank) rank = x->file->pairs[k].rank;
+        set_str(u, "name", x->name);
+        set_int(u, "rank", rank);
+        set_int(u, "matrices", x->file->n_pairs);
+        json_object_set_new(u, "activated", json_boolean(x->file->n_invocation > 0));
+        set_int(u, "bytes_memory", x->bytes);
+        json_array_append_new(list, u);
+        sum += x->bytes;
+    }
+    set_int(o, "adapters_bytes", sum);
+    json_object_set_new(o, "adapters", list);
 }
 
 /* Proposed tokens since the start. */
@@ -210,6 +235,21 @@ static void add_encoder(json_t *o, const struct status_snapshot *s)
     set_int(x, "pixel_bytes", m->pixel_bytes);
 }
 
+/* null: the model gives texts no vectors. */
+static void add_embeddings(json_t *o, const struct status_snapshot *s)
+{
+    const struct hparams *h = &s->engine->core.model.backend->hparams;
+    json_t *x = h->embedding.pooling ? json_object() : json_null();
+    json_object_set_new(o, "embeddings", x);
+    if (!h->embedding.pooling) return;
+    set_str(x, "pooling", pooling_name(h->embedding.pooling));
+    set_int(x, "dims", s->engine->core.vectors.dim);
+    set_int(x, "entries", s->kv.vectors.n);
+    set_int(x, "bytes_memory", s->kv.vectors.bytes);
+    set_int(x, "found", s->kv.vectors.found);
+    set_int(x, "computed", s->kv.vectors.missed);
+}
+
 /* Memory of the KV groups: all of it, and that of the blocks that are not free. */
 static void add_groups(json_t *o, const struct status_snapshot *s)
 {
@@ -287,9 +327,11 @@ char *status_json(const struct status_snapshot *s)
     if (s->has_model) add_model(o, s);
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
     if (s->has_model) add_encoder(o, s);
+    if (s->has_model) add_embeddings(o, s);
     if (s->has_model) add_energy(o, s);
     if (s->has_model) add_speculation(o, s);
     if (s->has_model) add_draft_model(o, s);
+    if (s->has_model && s->engine->core.model.adapters.n) add_adapters(o, s);
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);

@@ -4,6 +4,7 @@
 #include "daemon/engine/state.h"
 #include "daemon/request/constraint.h"
 #include "daemon/request/request.h"
+#include "daemon/request/texts.h"
 #include "daemon/session/list.h"
 #include "daemon/session/session.h"
 #include "libcommon/clock.h"
@@ -49,7 +50,7 @@ static void add_answer(struct status_snapshot *out, uid_t uid, bool running)
 static void add_request(struct status_snapshot *out, const struct request *r)
 {
     if (r->state == REQUEST_ENDED) return;
-    if (r->answers.n == 0) add_answer(out, r->uid, false);
+    if (r->answers.n == 0) add_answer(out, r->uid, r->texts && r->texts->begun);
     for (uint32_t i = 0; i < r->answers.n; i++) {
         const struct seq *s = r->answers.seqs[i];
         if (s && s->state != SEQ_ENDED) add_answer(out, r->uid, s->state == SEQ_RUNNING || s->state == SEQ_ENCODING);
@@ -116,6 +117,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->energy.prompt_token = x->prompt_token;
     out->energy.answer_token = x->answer_token;
     out->has_media = media_room_stats(core, &out->media);
+    vector_cache_stats(&core->vectors, out->all ? (uid_t)-1 : out->uid, &out->kv.vectors);
     if (!c->prefix) return;
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);

@@ -6,6 +6,7 @@
  */
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/prefix/prefix.h"
+#include "daemon/cache/vectors/vector-cache.h"
 #include "daemon/request/config.h"
 #include "daemon/request/media-room.h"
 #include "daemon/request/model-draft.h"
@@ -42,7 +43,7 @@ struct status_snapshot {
     uid_t uid;
     bool all; /* what everybody does may be told */
     enum engine_state state;
-    bool stopping, has_model, has_cache, disk;
+    bool stopping, has_model, has_cache, has_media, disk;
     const struct engine *engine; /* for what never changes once the model is loaded */
     const char *model_changed;
     char *error, *pending, *failed; /* owned */
@@ -51,6 +52,7 @@ struct status_snapshot {
     struct {
         uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, states_free, shed_blocks, steps, preemptions, computed;
         struct model_draft_stats draft; /* if there is a draft model */
+        struct vector_stats vectors;    /* of texts: the asker's, or of all */
     } kv;
     struct rates_sum rates;
     struct {
@@ -58,7 +60,6 @@ struct status_snapshot {
         double idle_watts, prompt_token, answer_token; /* as in struct energy */
     } energy;
     struct status_counts counts;
-    bool has_media;
     struct media_stats media;
     struct {
         uint64_t sessions, bytes, bytes_max, constraints, constraints_bytes, speculation_bytes;

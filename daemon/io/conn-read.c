@@ -62,7 +62,7 @@ static void complain(struct conn *c, uint64_t id, int code, const char *message)
 
 bool conn_is_job(enum proto_type t)
 {
-    return t == PROTO_TOKENIZE || t == PROTO_DETOKENIZE || t >= PROTO_SESSION_LIST;
+    return t == PROTO_TOKENIZE || t == PROTO_DETOKENIZE || (t >= PROTO_SESSION_LIST && t <= PROTO_SESSION_REMOVE);
 }
 
 /* Hold @req behind the held requests of the user's other connections. Takes its memory. */

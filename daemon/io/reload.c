@@ -17,7 +17,7 @@ void reload(const struct server_config *c, struct engine *e, struct notify *n)
 {
     struct server_reload changed = {0};
     if (n) notify_reloading(n);
-    int r = c->reload(c->ctx, &changed);
+    int r = c->reload(c->ctx, e, &changed);
     if (r == 0) {
         take_over(c, e, &changed);
     } else {

@@ -23,8 +23,9 @@ struct server_config {
     uint64_t idle_exit_usec; /* 0: never */
     uint64_t stop_timeout_usec;
     /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a running
-     * daemon can. NULL: nothing to read again. 0 and *changed; -errno with a message, and nothing has changed. */
-    int (*reload)(void *ctx, struct server_reload *changed);
+     * daemon, whose engine is @e, can. NULL: nothing to read again. 0 and *changed; -errno with a message, and nothing
+     * has changed. */
+    int (*reload)(void *ctx, struct engine *e, struct server_reload *changed);
     void *ctx;
 };
 

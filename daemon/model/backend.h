@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include <stdatomic.h>
 
+struct adapter;
 struct backend;
 struct compute_pool;
 
@@ -56,6 +57,11 @@ struct batch_state {
  * function of the items up to the end of its run. The KV of a run's first items may be in the cache already, computed
  * with the same whole run; all of its other items are in the entry. A part of them would give results of another run,
  * which forward cannot detect.
+ *
+ * A model with hparams.embedding.whole computes each text in one entry with @whole, from position 0 on: all its tokens
+ * see each other, in layers with a symmetric window W those at most W/2 positions away. So a text has at most
+ * batch_tokens tokens. Nothing is cached: @blocks is not read and may be NULL. There are no logits; WANT_HIDDEN gives a
+ * token's row.
  */
 struct batch_entry {
     const uint32_t *const *blocks;   /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
@@ -65,21 +71,32 @@ struct batch_entry {
     uint32_t pos;                    /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
     uint32_t n;                      /* tokens, >= 1 */
     const int32_t *tokens;           /* [n], or NULL with */
-    const float *embd;               /* [n][dim], as the first layer gets them: hparams' scale is not applied */
+    const float *embd;               /* [n][dim], as the first layer gets them: hparams' scale is not applied; learned
+                                      * positions are added */
+    const float *states;             /* [n][dim] of an MTP layer (mtp_of), beside tokens; else NULL */
     const struct item_place *places; /* [n] for RoPE, where the model has grids (hparams_grids); NULL: pos, pos + 1, …,
                                       * each three times. window is 0 if it is not NULL */
-    uint32_t adapter;                /* 0: none */
+    uint32_t adapter;                /* the number of a loaded one (adapter_load), which all tokens have; 0: none */
+    float adapter_scale;             /* of adapter_scale (model/adapter.h); finite */
     uint32_t sinks, window;          /* window 0: a token sees all before it; sinks is 0, pos + n <= ctx. Else as above:
                                       * sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry sees
                                       * may be KV_NO_BLOCK in the table: they are never accessed */
     bool whole;                      /* the entry ends a run whose items see each other, as above; window is 0 */
+    const uint8_t *types;            /* [n] of tokens, below hparams.embedding.types; NULL: all 0 */
     const uint8_t *want;             /* [n] enum batch_want, or NULL: WANT_NOTHING */
 };
 
-/* Bytes of K and V of one block in one layer. */
-static inline uint64_t backend_kv_bytes(const struct hparams *s, enum kern_kv type)
+/* Bytes of K and V of one block in one layer of a group: the same in all its layers, as many as the largest needs. */
+static inline uint64_t backend_kv_bytes(const struct hparams *s, enum kern_kv type, uint32_t group)
 {
-    return (hparams_values(s) ? 2 : 1) * (uint64_t)s->kv_heads * kern_kv_bytes(type, s->head_dim);
+    uint64_t most = 0;
+    for (uint32_t window = 0; window < 2; window++) {
+        const struct hparams_heads h = hparams_heads_of(s, window);
+        const uint64_t bytes = (hparams_values(s) ? 2 : 1) * (uint64_t)h.kv_heads * kern_kv_bytes(type, h.head_dim);
+        const bool split = s->n_groups > 1 && s->groups[1].kind == KV_WINDOW;
+        if ((!split || window == group) && bytes > most) most = bytes;
+    }
+    return most;
 }
 
 struct backend_config {
@@ -97,6 +114,15 @@ struct backend_config {
     const char *packed_dir; /* directory for packed weights; NULL: they are not kept */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
     void *progress_ctx;
+    /* Borrowed, of the same file: load its first MTP layer (hparams_mtp) in place of the model, with the output matrix
+     * of this backend if the layer has none of its own. NULL: load the model.
+     *
+     * An MTP layer predicts the token after the next one (DeepSeek-V3, https://arxiv.org/abs/2412.19437, section 2.2).
+     * It reads pairs: the model's state of a token (WANT_HIDDEN), and the token that follows. x = W [norm(embedding);
+     * norm(state)], then a block like the model's, a norm and the output matrix. Its logits are of the token behind
+     * that one. With WANT_HIDDEN it writes the state to read with that token in turn. Its positions are those of the
+     * pairs, from 0; it needs none of those before the first pair that it got. */
+    const struct backend *mtp_of;
 };
 
 struct backend_ops {
@@ -105,6 +131,11 @@ struct backend_ops {
      * [rows][dim], the state after the last norm. Returns 0; -EINVAL or -EOPNOTSUPP and the error message if the batch
      * cannot be run, in which case nothing has run. */
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+    /* What follows pooling, of @n texts: @rows [n][dim], pooled as hparams_pooled(@kind) says -> @out
+     * [n][hparams_outputs]. POOLING_RANK: the scores of the classifier, in a model with a softmax of its labels
+     * (arch.h) their probabilities; else the vectors, projected if the file has projections. out may be rows if the
+     * dimensions are the same. Returns 0; -EOPNOTSUPP and the error message if the file has no classifier. */
+    int (*head)(struct backend *b, enum pooling kind, const float *rows, size_t n, float *out);
     /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers; of KV_STATE the whole state. */
     void (*kv_copy)(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
     /* Copy one block's payload (all layers, K then V), kv_group_payload bytes, out or in. Any thread may call
@@ -128,6 +159,10 @@ struct backend_ops {
     void (*logsumexp)(const struct backend *b, const float *logits, float *max, float *lse); /* backend_logsumexp */
     /* The threads of forward, for other work between its calls; NULL, or it returns NULL: there are none. */
     struct compute_pool *(*compute_pool)(struct backend *b);
+    /* Load an adapter of this model, which must stay open as long as the backend; between calls of forward. On 0
+     * *number is for struct batch_entry, and *bytes the memory that it takes. -EOPNOTSUPP: a tensor of a kind that is
+     * not supported; -EINVAL, -E2BIG, -ENOMEM; with the error message. NULL: the backend has no adapters. */
+    int (*adapter_load)(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
     struct backend *(*free)(struct backend *b); /* returns NULL */
 };
 

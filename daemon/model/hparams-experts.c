@@ -17,11 +17,19 @@ static int scores(struct hparams *s, const struct keys *k)
                          "%s: key '%s.expert_gating_func' is %u; only softmax (1, 3) and sigmoid (2) are "
                          "supported",
                          gguf_path(k->g), k->arch, function);
+    const struct arch_experts *a = &s->desc->experts;
+    if (a->fixed_scores && function != NO_KEY && function != (a->sigmoid ? SIGMOID : SOFTMAX_OF_ALL))
+        return error_say(-EOPNOTSUPP, "%s: key '%s.expert_gating_func' is %u; only %s is supported in a '%s' model",
+                         gguf_path(k->g), k->arch, function, a->sigmoid ? "sigmoid (2)" : "softmax (1)", s->arch);
     r = gguf_get_bool(k->g, keys_name(k, full, "expert_weights_norm"), &norm);
     if (r < 0) return r;
+    if (a->fixed_shares && norm == a->of_all)
+        return error_say(-EOPNOTSUPP, "%s: key '%s' is %s, which is not supported in a '%s' model", gguf_path(k->g),
+                         full, norm ? "true" : "false", s->arch);
     s->experts.sigmoid = function == SIGMOID || (function == NO_KEY && s->desc->experts.sigmoid);
     s->experts.of_all = !norm && function != SOFTMAX_OF_CHOSEN;
     s->experts.scale = 1;
+    s->experts.scaled_input = s->desc->experts.scaled_input;
     return keys_f32(k, &s->experts.scale, "expert_weights_scale", OPTIONAL, 1e6f);
 }
 
@@ -58,7 +66,7 @@ static int shared(struct hparams *s, const struct keys *k)
         s->experts.shared_ffn = length;
         return r;
     }
-    n = length > 0;
+    n = length > 0 || a->shared == SHARED_ONE;
     r = keys_u32(k, &n, "expert_shared_count", OPTIONAL, 0, HPARAMS_EXPERTS_MAX);
     if (r) return r;
     uint64_t width = length && !a->shared_each ? (n ? length : 0) : (uint64_t)n * (length ? length : s->experts.ffn);
@@ -79,6 +87,17 @@ static int layers(struct hparams *s, const struct keys *k)
     return r || all ? r : keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
 }
 
+/* Experts may read and write less than the model's width, between two products of their own. */
+static int width(const struct keys *k)
+{
+    uint32_t latent = 0;
+    int r = keys_u32(k, &latent, "moe_latent_size", OPTIONAL, 0, UINT32_MAX);
+    if (r || !latent) return r;
+    return error_say(-EOPNOTSUPP,
+                     "%s: key '%s.moe_latent_size' is %u; experts of a width of their own are not supported",
+                     gguf_path(k->g), k->arch, latent);
+}
+
 int hparams_read_experts(struct hparams *s, const struct keys *k)
 {
     const struct arch *a = s->desc;
@@ -95,6 +114,7 @@ int hparams_read_experts(struct hparams *s, const struct keys *k)
     s->experts.ffn = s->ffn;
     r = keys_u32(k, &s->experts.used, "expert_used_count", REQUIRED, 1, s->experts.n);
     if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", s->ffn ? OPTIONAL : REQUIRED, 1, 1 << 20);
+    if (!r) r = width(k);
     if (!r) r = shared(s, k);
     if (!r) r = layers(s, k);
     if (!r) r = groups(s, k);

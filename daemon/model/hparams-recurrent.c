@@ -91,6 +91,7 @@ int hparams_layers(struct hparams *s, const struct keys *k)
         int r = all_but_every(s, k);
         if (r) return r;
     }
+    if (s->desc->attention.two_heads && is_array(k, KV_HEADS)) return 0; /* hparams_read_layers */
     return keys_u32(k, &s->kv_heads, KV_HEADS, OPTIONAL, 1, 4096);
 }
 
@@ -180,9 +181,10 @@ int hparams_recurrent(struct hparams *s, const struct keys *k)
 {
     uint32_t attention = 0, recurrent = 0;
     for (uint32_t l = 0; l < s->n_layers; l++) {
-        attention += (s->parts[l] & LAYER_ATTENTION) != 0;
+        attention += s->parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l);
         recurrent += (s->parts[l] & LAYER_RECURRENT) != 0;
     }
+    if (s->embedding.whole) attention = 0; /* nothing is cached */
     s->groups[0] = (struct kv_group){.n_layers = attention, .kind = KV_FULL};
     s->n_groups = 1;
     if (!recurrent) return 0;

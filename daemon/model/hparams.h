@@ -5,19 +5,22 @@
 #include "daemon/model/gguf.h"
 #include "daemon/model/items.h"
 #include "daemon/model/kv-block.h"
+#include "daemon/model/pooling.h"
 #include "daemon/model/rope.h"
 #include <stdint.h>
 #include <string.h>
 
 #define HPARAMS_LAYERS_MAX  1024
 #define HPARAMS_EXPERTS_MAX 1024
+#define HPARAMS_LABELS_MAX  4096
 
 enum kv_group_kind { KV_FULL, KV_WINDOW, KV_STATE };
 
 /* Layers that share one block table. hparams_read makes one group of all layers with attention: layers with a sliding
  * window keep all positions too, but see only the last. After hparams_split they are a group of their own. Group 0 is
- * always KV_FULL, and has no layers where no layer has attention. A model with recurrent layers has one group KV_STATE
- * of them, the last. A block of its pool is the state of one sequence (struct batch_state). All others are KV_WINDOW.
+ * always KV_FULL, and has no layers where no layer has attention, or where a text is always computed whole. A model
+ * with recurrent layers has one group KV_STATE of them, the last. A block of its pool is the state of one sequence
+ * (struct batch_state). All others are KV_WINDOW.
  */
 struct kv_group {
     uint32_t n_layers;
@@ -55,6 +58,7 @@ struct hparams_experts {
     uint32_t groups,
         groups_used;      /* equal groups of consecutive experts, and those that a token takes some of; 1: all */
     bool sigmoid, of_all; /* as in struct arch_experts; a key of the file overrides them */
+    bool scaled_input;    /* as in struct arch_experts */
     float scale;          /* factor of the shares */
 };
 
@@ -67,6 +71,27 @@ struct hparams_mla {
     uint32_t nope, rope, value;
 };
 
+/* The heads of a layer's K and V, and the values of each that RoPE rotates. */
+struct hparams_heads {
+    uint32_t kv_heads, head_dim, rope_dim;
+};
+
+/* What differs from layer to layer. */
+struct hparams_by_layer {
+    struct hparams_heads window_heads; /* of layers with a window; kv_heads 0: as the others */
+    uint32_t ffns[HPARAMS_LAYERS_MAX]; /* widths of the layers' feed-forwards, ffn the largest; 0: all are ffn */
+    uint32_t shared_kv;                /* so many of the last layers use the K and V of an earlier one */
+};
+
+/* AltUp: each token has several residual streams. A layer computes the first one, of which it predicts and corrects the
+ * others. LAuReL: the normed input of a layer goes through a product of low rank, beside attention. */
+struct hparams_altup {
+    uint32_t streams; /* 0: the model has one, and no LAuReL */
+    uint32_t rank;
+    float sparsity;                         /* a gate is 0 up to its mean + so many standard deviations, in */
+    uint8_t sparse[HPARAMS_LAYERS_MAX / 8]; /* these layers, a bit for each */
+};
+
 /* Factors of a token's embedding, of the output of a block, of q·k, and of the logits. 1: none. */
 struct hparams_scale {
     float embedding, residual, attention, logits;
@@ -77,19 +102,36 @@ struct hparams_cap {
     float attention, logits;
 };
 
-/* Attention's temperature: q is multiplied by 1 + scale * ln(1 + floor(position / floor)). scale 0: it is not. */
+/* Attention's temperature: q is multiplied by 1 + scale * ln(1 + floor((position + first) / floor)). scale 0: it is
+ * not.
+ */
 struct hparams_temperature {
     float scale;
-    uint32_t floor;
+    uint32_t floor, first;
+    bool unrotated; /* only in layers that are not rotated */
+};
+
+/* The vector or the scores that the model gives to a text. */
+struct hparams_embedding {
+    enum pooling pooling; /* POOLING_NONE: the file says of none */
+    bool whole;           /* the tokens of a text see each other, and it is one entry of a batch (struct batch_entry) */
+    bool of_last;         /* POOLING_RANK: the classifier reads the last token's row; else the first one's */
+    bool of_mean;         /* POOLING_RANK: it reads the mean of the rows */
+    uint32_t labels;      /* scores that it gives */
+    uint32_t types;       /* of tokens: rows of token_types.weight; 0: there is none */
 };
 
 struct hparams {
     const struct arch *desc;
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
-    uint32_t nextn; /* layers of the file behind the n_layers: they predict later tokens, and are not computed */
+    uint32_t nextn; /* layers of the file behind the n_layers: they predict later tokens (hparams_mtp) */
+    uint32_t first; /* the first layer that is computed: 0, but of an MTP layer */
     struct hparams_experts experts;
     struct hparams_mla mla;
+    struct hparams_altup altup;
+    uint32_t per_layer; /* values of a token's embedding for each layer; 0: none */
+    struct hparams_by_layer by_layer;
     uint32_t rope_dim;
     uint32_t sections[3];          /* M-RoPE: pairs that rotate by time, row, column; 0: the model has one position */
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
@@ -98,8 +140,10 @@ struct hparams {
     struct hparams_scale scale;
     struct hparams_cap cap;
     struct hparams_temperature temperature;
+    struct hparams_embedding embedding;
+    bool unit_norm;                         /* q and k have QK_NORM_UNIT */
     bool parallel;                          /* struct arch_block */
-    uint32_t window;                        /* positions that sliding layers see; 0: no layer slides */
+    uint32_t window;                        /* positions that sliding layers see at most; 0: no layer slides */
     uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
     bool rotates;                           /* false: no layer has RoPE */
     uint8_t parts[HPARAMS_LAYERS_MAX];      /* enum layer_part of each layer */
@@ -112,20 +156,88 @@ struct hparams {
  * -EINVAL for invalid values (zero heads, a width that is no multiple, …). */
 int hparams_read(struct hparams *s, const struct gguf *g);
 
+/* The name of the tensor that has the tokens' embeddings in a model of @s's architecture. */
+const char *hparams_embedding(const struct hparams *s, const struct gguf *g);
+
 /* Make a second group of the layers with a window, if there are such layers and others. For a shape as hparams_read
  * leaves it. */
 void hparams_split(struct hparams *s);
 
-/* Number of last positions that a token sees in a layer, its own included; 0: all. */
+/* The first layer behind the last is computed: the file has one, and the architecture's kind of it is known. */
+bool hparams_drafts(const struct hparams *s);
+
+/* The pooling that gives the row that the backend's head reads: @kind itself, but for POOLING_RANK. */
+static inline enum pooling hparams_pooled(const struct hparams *s, enum pooling kind)
+{
+    if (kind != POOLING_RANK) return kind;
+    return s->embedding.of_mean ? POOLING_MEAN : s->embedding.of_last ? POOLING_LAST : POOLING_CLS;
+}
+
+/* Values that the backend's head gives of a text's pooled row: scores, or the vector. */
+uint32_t hparams_outputs(const struct hparams *s, enum pooling kind);
+
+/* ALiBi's slope of a head, f32(2^-x): with n the largest power of two up to the number of heads, x = alibi (head + 1) /
+ * n for the first n heads, and alibi (2 (head - n) + 1) / 2n for those behind them (https://arxiv.org/abs/2108.12409).
+ */
+float hparams_slope(const struct hparams *s, uint32_t head);
+
+/* From a shape as hparams_read leaves it, with hparams_drafts, to that of the first layer behind the last, which
+ * predicts later tokens and is computed alone (backend.h: mtp_of). It is always a layer with attention to all
+ * positions. */
+void hparams_mtp(struct hparams *s);
+
+/* Number of last positions that a token sees in a layer at most, its own included; 0: all. */
 static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
 {
     return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
+}
+
+/* The first position that a token at @pos sees in a layer. A chunk begins within the window of its size that ends at
+ * @pos: what is kept for a window has all that a chunk needs. */
+static inline uint32_t hparams_first(const struct hparams *s, uint32_t layer, uint32_t pos)
+{
+    const uint32_t window = hparams_window(s, layer);
+    if (window && s->desc->window.symmetric) return pos > window / 2 ? pos - window / 2 : 0;
+    return window && s->desc->window.chunks ? pos - pos % window : kv_window_first(window, pos);
+}
+
+/* Behind the last position that a token at @pos of a whole text that ends before @end sees in a layer. */
+static inline uint32_t hparams_end(const struct hparams *s, uint32_t layer, uint32_t pos, uint32_t end)
+{
+    const uint32_t window = s->desc->window.symmetric ? hparams_window(s, layer) : 0;
+    return window && end - pos > window / 2 ? pos + window / 2 + 1 : end;
 }
 
 /* The KV group of a layer with attention. */
 static inline uint32_t hparams_group(const struct hparams *s, uint32_t layer)
 {
     return s->n_groups > 1 && s->groups[1].kind == KV_WINDOW && hparams_window(s, layer);
+}
+
+/* The layer whose K and V a layer uses: its own, or those of the last one that has own ones and sees as far. */
+static inline uint32_t hparams_kv_layer(const struct hparams *s, uint32_t layer)
+{
+    uint32_t of = layer < s->n_layers - s->by_layer.shared_kv ? layer : s->n_layers - s->by_layer.shared_kv - 1;
+    while (of < layer && of && hparams_window(s, of) != hparams_window(s, layer)) of--;
+    return of;
+}
+
+/* The layer has K and V of its own, if it has attention. */
+static inline bool hparams_own_kv(const struct hparams *s, uint32_t layer)
+{
+    return layer < s->n_layers - s->by_layer.shared_kv;
+}
+
+/* Width of a layer's feed-forward without experts. */
+static inline uint32_t hparams_ffn(const struct hparams *s, uint32_t layer)
+{
+    return s->by_layer.ffns[layer] ? s->by_layer.ffns[layer] : s->ffn;
+}
+
+/* The layer's gate is sparse (struct hparams_altup). */
+static inline bool hparams_sparse(const struct hparams *s, uint32_t layer)
+{
+    return s->altup.sparse[layer / 8] >> layer % 8 & 1;
 }
 
 /* The group of the recurrent layers; NULL: there are none. */
@@ -135,15 +247,33 @@ static inline const struct kv_group *hparams_state(const struct hparams *s)
     return last->kind == KV_STATE ? last : NULL;
 }
 
-/* Values of a token's queries as they are stored, and of what it gets from attention. */
+/* The heads of a layer that has a window, or has none; of a layer. */
+static inline struct hparams_heads hparams_heads_of(const struct hparams *s, bool window)
+{
+    if (s->by_layer.window_heads.kv_heads && window) return s->by_layer.window_heads;
+    return (struct hparams_heads){s->kv_heads, s->head_dim, s->rope_dim};
+}
+
+static inline struct hparams_heads hparams_heads(const struct hparams *s, uint32_t layer)
+{
+    return hparams_heads_of(s, hparams_window(s, layer) > 0);
+}
+
+/* Values of the widest head. */
+static inline uint32_t hparams_widest(const struct hparams *s)
+{
+    return s->by_layer.window_heads.head_dim > s->head_dim ? s->by_layer.window_heads.head_dim : s->head_dim;
+}
+
+/* Values of a token's queries as they are stored, and of what it gets from attention, in the layer with the most. */
 static inline size_t hparams_queries(const struct hparams *s)
 {
-    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.nope + s->mla.rope : s->head_dim);
+    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.nope + s->mla.rope : hparams_widest(s));
 }
 
 static inline size_t hparams_attended(const struct hparams *s)
 {
-    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.value : s->head_dim);
+    return (size_t)s->heads * (s->mla.kv_rank ? s->mla.value : hparams_widest(s));
 }
 
 /* Values of V of one KV head that are not a part of its K. */
@@ -177,10 +307,18 @@ static inline uint64_t kv_group_blocks(const struct kv_group *g, uint32_t batch)
     return ((uint64_t)g->window + batch) / KV_BLOCK + 2;
 }
 
-/* 2 if sliding layers have another RoPE (window_rope), else 1. */
+/* 2 if sliding layers have another RoPE (window_rope, or without the factors of a file), else 1. */
 static inline uint32_t hparams_ropes(const struct hparams *s)
 {
-    return s->window && memcmp(&s->rope, &s->window_rope, sizeof(s->rope)) ? 2 : 1;
+    const bool other = (s->by_layer.window_heads.kv_heads && s->by_layer.window_heads.rope_dim != s->rope_dim) ||
+                       (s->desc->window.unscaled && s->desc->rope_tensors != ARCH_NEVER);
+    return s->window && (other || memcmp(&s->rope, &s->window_rope, sizeof(s->rope))) ? 2 : 1;
+}
+
+/* Values of a head that RoPE @which of these rotates. */
+static inline uint32_t hparams_rotated(const struct hparams *s, uint32_t which)
+{
+    return hparams_heads_of(s, which > 0).rope_dim;
 }
 
 /* The items of a run of @kind (enum item_kind) see each other: it is computed whole (struct batch_entry). */
@@ -208,4 +346,11 @@ static inline bool hparams_rotates(const struct hparams *s, uint32_t layer)
     uint32_t every = s->desc->no_rope_every;
     if (s->desc->window.rope_only && s->window && !hparams_window(s, layer)) return false;
     return s->rotates && (!every || (layer + 1) % every);
+}
+
+/* Queries of the layer have a temperature at @pos. */
+static inline bool hparams_warms(const struct hparams *s, uint32_t layer, uint32_t pos)
+{
+    const struct hparams_temperature *t = &s->temperature;
+    return t->scale != 0 && pos + t->first >= t->floor && !(t->unrotated && hparams_rotates(s, layer));
 }

@@ -11,8 +11,12 @@
 
 #define ITEM_EMBD INT32_MIN /* in place of a token id: the position is one of a run */
 
-enum item_kind { ITEM_IMAGE = 1, ITEM_SOUND = 2 };
-#define ITEM_KIND_MAX ITEM_SOUND
+enum item_kind {
+    ITEM_IMAGE = 1,
+    ITEM_SOUND = 2,
+    ITEM_ADAPTER = 3 /* one token, for the cache: the first that is computed with an adapter (sequence/adapted.h) */
+};
+#define ITEM_KIND_MAX ITEM_ADAPTER
 
 /* A run, or a part of one. */
 struct item_run {

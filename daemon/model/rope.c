@@ -109,11 +109,8 @@ static int bounds(struct rope *r, const struct keys *k, bool multiplier)
     return magnitude(r, k, multiplier);
 }
 
-int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx, bool multiplier)
+void rope_none(struct rope *r, uint32_t ctx)
 {
-    const struct keys own = {g, arch}, *k = &own;
-    float factor = 1;
-    bool none;
     *r = (struct rope){.base = 10000,
                        .scale = 1,
                        .magnitude = 1,
@@ -123,6 +120,14 @@ int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t c
                        .slow = 1,
                        .low = 1,
                        .high = 4};
+}
+
+int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx, bool multiplier)
+{
+    const struct keys own = {g, arch}, *k = &own;
+    float factor = 1;
+    bool none;
+    rope_none(r, ctx);
     int e = keys_f32(k, &r->base, "rope.freq_base", OPTIONAL, 1e12f);
     if (!e) e = scaling(r, k, &none);
     if (!e) e = keys_f32(k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */

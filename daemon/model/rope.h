@@ -27,6 +27,9 @@ struct rope {
 /* The @i-th supported scaling.type; NULL past the last. */
 const char *rope_scaling_nth(uint32_t i);
 
+/* *r = without any key, in a model with a context of @ctx. */
+void rope_none(struct rope *r, uint32_t ctx);
+
 /* Read the keys "@arch.rope.*" of a model with a context of @ctx. @multiplier: the key yarn_log_multiplier is
  * supported. 0; -EOPNOTSUPP for an unknown scaling, -EINVAL for an invalid value. Errors set the error message. */
 int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx, bool multiplier);

@@ -44,8 +44,11 @@ int reference_frequencies(struct pass *p)
     int e = factors(p, factor);
     for (uint32_t j = 0; !e && j < s->rope_dim / 2; j++) {
         p->freqs[0][j] = scaled(&s->rope, s->rope_dim, pow(s->rope.base, -2.0 * j / s->rope_dim)) / factor[j];
-        p->freqs[1][j] = scaled(&s->window_rope, s->rope_dim, pow(s->window_rope.base, -2.0 * j / s->rope_dim));
     }
+    const uint32_t other = hparams_heads_of(s, true).rope_dim;
+    for (uint32_t j = 0; !e && j < other / 2; j++)
+        p->freqs[1][j] = scaled(&s->window_rope, other, pow(s->window_rope.base, -2.0 * j / other)) /
+                         (s->desc->window.unscaled ? 1 : factor[j]);
     return e;
 }
 
@@ -55,7 +58,7 @@ void reference_rotate_head(const struct pass *p, float *x, struct item_place at)
     const struct hparams *s = &p->r->s;
     const bool slides = hparams_window(s, p->layer) > 0;
     const double size = (slides ? s->window_rope : s->rope).magnitude;
-    const uint32_t half = s->rope_dim / 2, step = s->desc->neox ? 1 : 2, apart = s->desc->neox ? half : 1;
+    const uint32_t half = p->heads.rope_dim / 2, step = s->desc->neox ? 1 : 2, apart = s->desc->neox ? half : 1;
     if (!hparams_rotates(s, p->layer)) return;
     for (uint32_t j = 0; j < half; j++) {
         float *x0 = x + j * step, *x1 = x0 + apart;
@@ -70,7 +73,7 @@ static void rope(const struct pass *p, float *v, uint32_t heads)
     for (uint32_t i = 0; i < p->n; i++) {
         const struct item_place at = p->r->places ? p->r->places[i] : (struct item_place){{i, i, i}};
         for (uint32_t h = 0; h < heads; h++)
-            reference_rotate_head(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, at);
+            reference_rotate_head(p, v + ((size_t)i * heads + h) * p->heads.head_dim, at);
     }
 }
 
@@ -88,7 +91,8 @@ static uint32_t end_of(const struct pass *p, uint32_t i)
 static bool sees(const struct pass *p, uint32_t i, uint32_t j)
 {
     uint32_t own = hparams_window(&p->r->s, p->layer);
-    if (own && j + own <= i) return false;
+    if (own && p->r->s.desc->window.symmetric) return (i > j ? i - j : j - i) <= own / 2;
+    if (own && (p->r->s.desc->window.chunks ? j / own < i / own : j + own <= i)) return false;
     return j < end_of(p, i) && (!slides(p, i) || j < p->sinks || j > i - p->window);
 }
 
@@ -99,25 +103,27 @@ static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
     float key[1024]; /* hparams.c: no head is wider */
     for (uint32_t i = 0; i < p->n; i++)
         for (uint32_t j = 0; slides(p, i) && j < p->sinks; j++) {
-            const float *q = p->q + ((size_t)i * s->heads + head) * s->head_dim;
+            const float *q = p->q + ((size_t)i * s->heads + head) * p->heads.head_dim;
             double sum = 0;
-            memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
+            memcpy(key, p->sink_k + ((size_t)j * p->heads.kv_heads + kv_head) * p->heads.head_dim,
+                   p->heads.head_dim * sizeof(*key));
             const uint32_t at = i - p->window + 1 - p->sinks + j;
             reference_rotate_head(p, key, (struct item_place){{at, at, at}});
-            for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
+            for (uint32_t d = 0; d < p->heads.head_dim; d++) sum += (double)q[d] * key[d];
             p->score[(size_t)i * p->n + j] = (float)sum;
         }
 }
 
 void reference_softmax(struct pass *p, uint32_t head)
 {
-    const double scale = p->r->s.scale.attention, cap = p->r->s.cap.attention;
+    const double scale = p->r->s.scale.attention, cap = p->r->s.cap.attention, slope = reference_slope(p, head);
     for (uint32_t i = 0; i < p->n; i++) {
         float *row = p->score + (size_t)i * p->n;
         const uint32_t end = end_of(p, i);
         double max = p->sink_scores ? p->sink_scores[head] : -INFINITY, sum = 0;
         for (uint32_t j = 0; j < end; j++)
             row[j] = (float)(cap > 0 ? cap * tanh(row[j] * scale / cap) : row[j] * scale);
+        for (uint32_t j = 0; slope > 0 && j < end; j++) row[j] = (float)(row[j] - slope * fabs((double)i - (double)j));
         for (uint32_t j = 0; j < end; j++)
             if (sees(p, i, j)) max = fmax(max, row[j]);
         for (uint32_t j = 0; j < end; j++)
@@ -130,26 +136,42 @@ void reference_softmax(struct pass *p, uint32_t head)
 void reference_warm(const struct pass *p, float *q, size_t all)
 {
     const struct hparams_temperature *t = &p->r->s.temperature;
+    if (t->unrotated && hparams_rotates(&p->r->s, p->layer)) return;
     for (size_t i = 0; t->scale != 0 && i < p->n; i++) {
-        const double by = 1 + t->scale * log(floor((double)i / t->floor) + 1);
+        const double by = 1 + t->scale * log(floor((double)(i + t->first) / t->floor) + 1);
         for (size_t d = 0; d < all; d++) q[i * all + d] = (float)(q[i * all + d] * by);
+    }
+}
+
+/* Heads of a mean square of 1. */
+static void unit_norm(const struct pass *p, float *x, size_t heads)
+{
+    const size_t dim = p->r->s.head_dim;
+    for (size_t i = 0; i < p->n * heads; i++, x += dim) {
+        double sum = 0;
+        for (size_t d = 0; d < dim; d++) sum += (double)x[d] * x[d];
+        for (size_t d = 0; d < dim; d++) x[d] = (float)(x[d] / sqrt(sum / (double)dim + p->r->s.rms_eps));
     }
 }
 
 int reference_attention(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    memcpy(p->sink_k, p->k, (size_t)p->sinks * s->kv_heads * s->head_dim * sizeof(float));
+    memcpy(p->sink_k, p->k, (size_t)p->sinks * p->heads.kv_heads * p->heads.head_dim * sizeof(float));
     rope(p, p->q, s->heads);
-    rope(p, p->k, s->kv_heads);
+    if (hparams_own_kv(s, p->layer)) rope(p, p->k, p->heads.kv_heads);
     int e = s->desc->block.qk_after_rope ? reference_norm_heads(p) : 0;
     if (e) return e;
-    reference_warm(p, p->q, (size_t)s->heads * s->head_dim);
-    int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
-        ldk = (int)(s->kv_heads * s->head_dim);
+    if (s->unit_norm && hparams_rotates(s, p->layer)) {
+        unit_norm(p, p->q, s->heads);
+        unit_norm(p, p->k, s->kv_heads);
+    }
+    reference_warm(p, p->q, (size_t)s->heads * p->heads.head_dim);
+    int n = (int)p->n, hd = (int)p->heads.head_dim, ldq = (int)(s->heads * p->heads.head_dim),
+        ldk = (int)(p->heads.kv_heads * p->heads.head_dim);
     for (uint32_t h = 0; h < s->heads; h++) {
-        uint32_t kv_head = h / (s->heads / s->kv_heads);
-        size_t q = (size_t)h * s->head_dim, kv = (size_t)kv_head * s->head_dim;
+        uint32_t kv_head = h / (s->heads / p->heads.kv_heads);
+        size_t q = (size_t)h * p->heads.head_dim, kv = (size_t)kv_head * p->heads.head_dim;
         const struct blas_product qk = {p->score, p->q + q, p->k + kv, n, ldq, ldk, n, n, hd, true};
         const struct blas_product pv = {p->att + q, p->score, p->v + kv, ldq, n, ldk, n, hd, n, false};
         blas_multiply(&p->r->blas, &qk);

@@ -17,14 +17,20 @@ struct norm {
 static void norm_rows(const struct hparams *s, float *out, const float *in, size_t rows, size_t dim, struct norm by)
 {
     for (size_t i = 0; i < rows; i++, in += dim, out += dim) {
-        const float *w = by.w + i % by.n * dim;
+        const float *w = by.w ? by.w + i % by.n * dim : NULL;
         double sum = 0, ss = 0;
         for (size_t d = 0; s->desc->block.layer_norm && d < dim; d++) sum += (double)in[d];
         const double mean = sum / (double)dim;
         for (size_t d = 0; d < dim; d++) ss += (in[d] - mean) * (in[d] - mean);
         const double scale = 1 / sqrt(ss / (double)dim + s->rms_eps);
-        for (size_t d = 0; d < dim; d++) out[d] = (float)((in[d] - mean) * scale * w[d] + (by.bias ? by.bias[d] : 0));
+        for (size_t d = 0; d < dim; d++)
+            out[d] = (float)((in[d] - mean) * scale * (w ? w[d] : 1) + (by.bias ? by.bias[d] : 0));
     }
+}
+
+void reference_norm_by(const struct hparams *s, float *out, const float *in, size_t rows, size_t dim, const float *w)
+{
+    norm_rows(s, out, in, rows, dim, (struct norm){w, NULL, 1});
 }
 
 /* The layer's norm @which of rows of @dim; without it the rows are copied. */
@@ -44,25 +50,42 @@ int reference_norm(struct pass *p, float *out, const float *in, size_t rows, siz
     return e;
 }
 
+int reference_shared_norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *name)
+{
+    char weight[64], bias_name[64];
+    snprintf(weight, sizeof(weight), "%s.weight", name);
+    snprintf(bias_name, sizeof(bias_name), "%s.bias", name);
+    const struct gguf_tensor *t = gguf_find_tensor(p->r->g, weight), *bias = gguf_find_tensor(p->r->g, bias_name);
+    _cleanup_(freep) float *w = malloc(2 * dim * sizeof(*w));
+    int e = !w ? error_origin(-ENOMEM) : t ? reference_rows(t, 0, 1, w) : 0;
+    if (!e && bias) e = reference_rows(bias, 0, 1, w + dim);
+    if (!e && t) norm_rows(&p->r->s, out, in, rows, dim, (struct norm){w, bias ? w + dim : NULL, 1});
+    if (!e && !t && out != in) memcpy(out, in, rows * dim * sizeof(*out));
+    return e;
+}
+
 /* The norm of @heads heads of q or k, which may have weights for each. */
 static int norm_heads(struct pass *p, float *x, uint32_t heads, const char *which)
 {
     const struct hparams *s = &p->r->s;
-    if (s->desc->qk_norm == QK_NORM_WHOLE) return reference_norm(p, x, x, p->n, (size_t)heads * s->head_dim, which);
-    if (s->desc->qk_norm != QK_NORM_EACH) return reference_norm(p, x, x, (size_t)p->n * heads, s->head_dim, which);
-    _cleanup_(freep) float *w = malloc((size_t)heads * s->head_dim * sizeof(*w));
+    if (s->desc->qk_norm == QK_NORM_WHOLE)
+        return reference_norm(p, x, x, p->n, (size_t)heads * p->heads.head_dim, which);
+    if (s->desc->qk_norm != QK_NORM_EACH)
+        return reference_norm(p, x, x, (size_t)p->n * heads, p->heads.head_dim, which);
+    _cleanup_(freep) float *w = malloc((size_t)heads * p->heads.head_dim * sizeof(*w));
     char name[64];
     snprintf(name, sizeof(name), "blk.%u.%s.weight", p->layer, which);
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
     int e = !w ? error_origin(-ENOMEM) : t ? reference_rows(t, 0, heads, w) : 0;
-    if (!e && t) norm_rows(s, x, x, (size_t)p->n * heads, s->head_dim, (struct norm){w, NULL, heads});
+    if (!e && t) norm_rows(s, x, x, (size_t)p->n * heads, p->heads.head_dim, (struct norm){w, NULL, heads});
     return e;
 }
 
 int reference_norm_heads(struct pass *p)
 {
     int e = norm_heads(p, p->q, p->r->s.heads, "attn_q_norm");
-    return e ? e : norm_heads(p, p->k, p->r->s.kv_heads, "attn_k_norm");
+    if (!hparams_own_kv(&p->r->s, p->layer)) return e;
+    return e ? e : norm_heads(p, p->k, p->heads.kv_heads, "attn_k_norm");
 }
 
 int reference_output_norm(struct pass *p)
@@ -71,6 +94,7 @@ int reference_output_norm(struct pass *p)
     const char *which = s->desc->output_norm ? s->desc->output_norm : "output_norm";
     char weight[64], bias_name[64];
     snprintf(weight, sizeof(weight), "%s.weight", which);
+    if (s->first) snprintf(weight, sizeof(weight), "blk.%u.nextn.shared_head_norm.weight", s->first);
     snprintf(bias_name, sizeof(bias_name), "%s.bias", which);
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, weight), *bias = gguf_find_tensor(p->r->g, bias_name);
     _cleanup_(freep) float *w = malloc(2ul * s->dim * sizeof(*w));

@@ -27,7 +27,7 @@ static void run(struct seq *s)
         return;
     }
     plan_update(core, s);
-    if (s->generated) return; /* its peer was told before */
+    if (s->generated || s->request->texts) return; /* its peer was told before, or is told of vectors alone */
     struct proto_event ev = {.type = PROTO_EV_PREFILL, .done = s->cached, .total = s->n_prompt, .cached = s->cached};
     request_emit(s->request, s, &ev);
 }
@@ -146,7 +146,10 @@ void admit_waiting(struct core *core)
     if (st.n == 0) return;
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(core);
-    for (uint32_t i = 0; i < n; i++) act(core, p->seqs[p->actions[i].index], p->actions[i].reason);
+    for (uint32_t i = 0; i < n; i++) {
+        struct seq *s = p->seqs[p->actions[i].index];
+        if (s) act(core, s, p->actions[i].reason); /* else another text has ended the request that it was of */
+    }
     uint32_t left = REFUSALS_PER_TURN;
     while (p->n_queued > core->config.queue && left-- && refuse(core)) continue;
     if (left == UINT32_MAX) core_again(core);

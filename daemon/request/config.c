@@ -13,6 +13,7 @@ void engine_config_init(struct engine_config *c)
         .batch_tokens = 512,
         .cache_bytes = 4ull << 30,
         .media.cache_bytes = 256ull << 20,
+        .vector_bytes = 64ull << 20,
         .sessions.bytes = 1ull << 30,
         .sessions.count = SESSIONS_MAX,
         .disk_reserve = 256ull << 20,

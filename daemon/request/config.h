@@ -24,7 +24,17 @@ struct media_config {
 /* Proposed tokens. */
 struct speculation_config {
     enum proto_speculate mode; /* what may propose tokens: of requests with more, that is done */
-    char *draft;               /* the draft model's file; NULL: none */
+    char *draft;               /* the draft model's file; NULL: the model's MTP layer, if it has one */
+    bool no_mtp;               /* or not even that */
+};
+
+/* Adapters of the model. */
+struct adapter_config {
+    struct {
+        char *name, *path;
+        bool required; /* without it the model is not served */
+    } * list;          /* [n] */
+    size_t n;
 };
 
 struct engine_config {
@@ -35,17 +45,17 @@ struct engine_config {
     uint32_t threads;  /* 0: as many as suit the CPUs that the process may use */
     bool no_numa;      /* as in struct backend_config */
     int nice;          /* of the engine's, compute and job threads; 0: as the process was started */
-    uint64_t kv_bytes; /* 0: a quarter of available memory */
-    uint32_t state_share; /* percent of them for the states of recurrent layers */
+    uint64_t kv_bytes, vector_bytes; /* 0: a quarter of available memory; vectors of texts in memory, 0: none */
+    uint32_t state_share;            /* percent of them for the states of recurrent layers */
     enum kern_kv kv_type;
-    uint32_t queue;        /* requests waiting for a slot */
-    uint32_t batch_tokens; /* most tokens of a step */
+    uint32_t queue, batch_tokens; /* requests waiting for a slot; most tokens of a step */
     uint64_t queue_timeout_usec, batch_window_usec;
     struct speculation_config speculation;
     bool one_group;   /* layers with a window keep all positions, too; no key sets it */
     const char *cpu;  /* HOB_CPU, or NULL */
     const char *root; /* prepended to the paths of the energy counters, or NULL; no key sets it */
     struct media_config media;
+    struct adapter_config adapters;
     /* directories; NULL: none */
     char *packed_dir;      /* packed weights, kept for the next start */
     char *state_dir;       /* sessions, and the secret of the cache's namespaces */

@@ -5,6 +5,7 @@
  * other threads, and @own is released while a step computes, so that a status request can read the rest.
  */
 #include "daemon/cache/cache.h"
+#include "daemon/cache/vectors/vector-cache.h"
 #include "daemon/request/draft.h"
 #include "daemon/request/energy.h"
 #include "daemon/request/loaded-model.h"
@@ -42,6 +43,7 @@ struct core {
 
     struct loaded model;
     struct kv_cache cache;
+    struct vector_cache vectors; /* of texts */
     struct session_store *sessions;
     struct media_room *media; /* NULL: the model has no encoder */
     uint8_t model_here[16];   /* names the model in this process, for sessions made before its fingerprint is known */
@@ -49,8 +51,7 @@ struct core {
 
     struct request_list requests; /* all that were taken, by arrival */
     struct seq_list seqs;         /* those that have a prompt */
-    uint64_t arrivals;            /* the last number given; each answer has one */
-    uint64_t turns;               /* of the engine's thread */
+    uint64_t arrivals, turns;     /* the last number given, each sequence has one; turns of the engine's thread */
     bool stopping;                /* the mailbox was draining when it was last read */
 
     struct plan plan;

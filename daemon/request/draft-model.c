@@ -2,6 +2,7 @@
 #include "daemon/request/draft-model.h"
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/request/loaded-model.h"
+#include "daemon/request/model-states.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
@@ -48,11 +49,28 @@ int draft_model_open(struct draft_model **out, const char *path, const struct to
     return 0;
 }
 
+int draft_model_mtp(struct draft_model **out, struct gguf *g, const struct hparams *model,
+                    const struct tokenizer *tokenizer)
+{
+    size_t bytes;
+    struct draft_model *d = calloc(1, sizeof(*d));
+    if (!d) return error_origin(-ENOMEM);
+    *d = (struct draft_model){.gguf = g, .mtp = true, .hparams = *model, .vocab = (uint32_t)tokenizer_vocab(tokenizer)};
+    hparams_mtp(&d->hparams);
+    int r = backend_check(NULL, g, &d->hparams, &bytes);
+    if (r < 0) {
+        free(d);
+        return r;
+    }
+    *out = d;
+    return 0;
+}
+
 struct draft_model *draft_model_free(struct draft_model *d)
 {
     if (!d) return NULL;
     backend_free(d->backend);
-    gguf_close(d->gguf);
+    if (!d->mtp) gguf_close(d->gguf);
     free(d);
     return NULL;
 }
@@ -67,20 +85,27 @@ uint64_t draft_model_kv(const struct draft_model *d, enum kern_kv type, uint64_t
     return blocks * block;
 }
 
+/* The model's states that an MTP layer reads: kept ones of each sequence, and those of a step. */
+static uint64_t states_bytes(const struct draft_model *d, const struct backend *model, uint32_t parallel)
+{
+    const uint64_t rows = (uint64_t)parallel * MODEL_STATES_ROOM + model->config.batch_tokens;
+    return d->mtp ? rows * d->hparams.dim * sizeof(float) : 0;
+}
+
 /* Before the kernel ends the daemon for want of memory. The model's KV may not be touched yet. */
-static int check_memory(const struct draft_model *d, const struct backend *model, uint64_t kv_bytes)
+static int check_memory(const struct draft_model *d, const struct backend *model, uint64_t kv_bytes, uint64_t states)
 {
     char need[32], have[32];
     size_t weights;
     uint64_t left = cgroup_memory_available("");
     int r = backend_check(NULL, d->gguf, &d->hparams, &weights);
-    const uint64_t all = r < 0 ? 0 : weights + kv_bytes + model->config.kv_bytes;
+    const uint64_t all = r < 0 ? 0 : weights + kv_bytes + states + model->config.kv_bytes;
     if (r < 0 || left == 0 || all <= left) return r;
     return error_say(-ENOMEM, "it and the KV of both models need %s, and there are %s", format_size(need, all),
                      format_size(have, left));
 }
 
-int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_bytes, uint32_t ctx)
+int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_bytes, uint32_t ctx, uint32_t parallel)
 {
     struct backend_config bc = model->config;
     bc.pool = model->ops->compute_pool ? model->ops->compute_pool(model) : NULL;
@@ -90,7 +115,8 @@ int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_b
     bc.batch_tokens = BATCH_TOKENS;
     bc.window_group = false;
     bc.packed_dir = NULL;
-    int r = check_memory(d, model, kv_bytes);
+    bc.mtp_of = d->mtp ? model : NULL;
+    int r = check_memory(d, model, kv_bytes, states_bytes(d, model, parallel));
     if (r == 0) r = backend_new(&d->backend, d->gguf, &bc);
-    return r < 0 ? error_in(r, "draft model %s", gguf_path(d->gguf)) : 0;
+    return r < 0 ? error_in(r, "%s %s", d->mtp ? "MTP layer of" : "draft model", gguf_path(d->gguf)) : 0;
 }

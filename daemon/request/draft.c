@@ -24,7 +24,9 @@ int draft_check(const struct core *core, enum proto_speculate mode)
     enum proto_speculate all = core->config.speculation.mode;
     bool one = mode == PROTO_SPECULATE_LOOKUP || mode == PROTO_SPECULATE_DRAFT;
     if (mode == PROTO_SPECULATE_DRAFT && !core->model.draft)
-        return error_say(-EOPNOTSUPP, "speculate: 'draft' needs a draft model, and the daemon has none");
+        return error_say(
+            -EOPNOTSUPP,
+            "speculate: 'draft' needs a draft model or a model with an MTP layer, and the daemon has none");
     if (!one || !(allowed(mode) & ~allowed(all))) return 0;
     return error_say(-EOPNOTSUPP, "speculate: '%s' is not possible, the daemon's configuration has '%s'",
                      proto_speculate_name(mode), proto_speculate_name(all));
@@ -33,7 +35,7 @@ int draft_check(const struct core *core, enum proto_speculate mode)
 /* Who may propose tokens of @s now. */
 static unsigned wanted(const struct core *core, const struct seq *s)
 {
-    if (s->state != SEQ_RUNNING || s->request->proto.type == PROTO_WARM) return 0;
+    if (s->state != SEQ_RUNNING || s->request->proto.type == PROTO_WARM || s->request->texts) return 0;
     return allowed(s->request->proto.speculate) & allowed(core->config.speculation.mode);
 }
 
@@ -72,6 +74,7 @@ void draft_propose(struct core *core)
         unsigned who = wanted(core, s);
         s->speculation.n_draft = s->speculation.most = 0;
         s->speculation.guessed = s->speculation.by_model = false;
+        s->speculation.states = who & BY_MODEL;
         if (who) propose(core, s, who);
         if (s->speculation.n_draft != before || s->speculation.guessed != guessed) plan_update(core, s);
     }

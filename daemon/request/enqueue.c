@@ -33,6 +33,9 @@ static int set_context(struct request *r, struct seq *s)
                          "a '%s' model has recurrent layers, which cannot forget the tokens that a rotated context "
                          "leaves out; use shift",
                          hparams->arch);
+    if (c->policy == PROTO_CONTEXT_ROTATE && hparams->desc->block.positions)
+        return error_say(-EOPNOTSUPP, "a '%s' model has learned positions and cannot rotate its context; use shift",
+                         hparams->arch);
     if (hparams_state(hparams)) s->live.message = live_state_message(&s->prompt);
     return 0;
 }
@@ -57,6 +60,7 @@ static int set_limits(struct request *r, struct seq *s)
     s->max_tokens = (uint32_t)(want > left ? left : want);
     result = constrain_answer(r, s);
     if (result == 0 && s->context.policy == PROTO_CONTEXT_SHIFT) result = seq_make_view(s);
+    if (result == 0) result = adapters_choose(r, s);
     if (result == 0 && s->prompt.runs.n && seq_rotates(s)) /* its window would cut the runs */
         return error_say(-EOPNOTSUPP, "a context with images or sound cannot rotate; use shift");
     if (result == 0 && seq_blocks(s) > kv_pool_total(pool))

@@ -4,6 +4,7 @@
 #include "daemon/request/emit.h"
 #include "daemon/request/encode-media.h"
 #include "daemon/request/request-job.h"
+#include "daemon/request/texts.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
@@ -22,6 +23,7 @@ static void show_held(struct request *r, struct seq *s)
  * user is charged for it; the memory that a running job uses is freed when the job returns. */
 static void end(struct request *r, struct seq *s, bool keep, struct proto_event *ev)
 {
+    if (r->texts) s = NULL; /* none of its sequences ends it alone */
     if (s) encode_leave(r->core, s);
     if (!request_recall(r, s)) {
         request_end_in_job(r, s, ev);
@@ -83,6 +85,7 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
         set_usage(&ev, r, s, now);
         energy_done(&r->core->energy, &r->core->seqs, s, now, &ev);
     } else {
+        if (r->texts) texts_usage(r, &ev);
         ev.queue_ms = ms(r->submitted, now, 0);
     }
     if (x) (void)!proto_text_set(&ev.session, session_name(x)->data, session_name(x)->len);

@@ -43,6 +43,10 @@ static int configure(struct request *r, struct seq *s)
     struct proto_generate *g = &r->proto.gen;
     struct sample_params *p = &s->sampling.params;
     bool infill = r->proto.type == PROTO_INFILL;
+    const struct hparams *h = &r->core->model.backend->hparams;
+    if (h->embedding.whole)
+        return error_say(-EOPNOTSUPP, "the model '%s' gives vectors of texts and generates none (hob embed)",
+                         r->core->config.model_name);
     *p = r->core->model.sampling;
     if (infill) p->temperature = 0;
     int result = sample_params_request(p, &g->sampling);

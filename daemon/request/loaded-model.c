@@ -4,6 +4,7 @@
 #include "daemon/encoder/encoder.h"
 #include "daemon/request/constraint.h"
 #include "daemon/request/draft-model.h"
+#include "daemon/request/texts.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -34,9 +35,10 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
 
 uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type)
 {
-    uint64_t layers = 0;
-    for (uint32_t g = 0; g < s->n_groups; g++) layers += s->groups[g].kind == KV_STATE ? 0 : s->groups[g].n_layers;
-    return layers * backend_kv_bytes(s, type);
+    uint64_t bytes = 0;
+    for (uint32_t g = 0; g < s->n_groups; g++)
+        if (s->groups[g].kind != KV_STATE) bytes += s->groups[g].n_layers * backend_kv_bytes(s, type, g);
+    return bytes;
 }
 
 uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel, uint32_t ctx)
@@ -52,9 +54,11 @@ uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint3
 uint32_t load_states(uint64_t bytes, uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel)
 {
     const uint64_t share = (block ? bytes / 100 * percent : bytes) / state, half = bytes / 2 / state;
-    const uint64_t least = half < parallel + 2 ? half : parallel + 2;
+    const uint64_t wanted = (uint64_t)parallel + 2, least = half < wanted ? half : wanted;
+    const uint64_t room = bytes > block ? (bytes - block) / state : 0;
     uint64_t most = block ? bytes / block + parallel + STATES_SPARE : UINT32_MAX, n = share > least ? share : least;
     if (n > most) n = most;
+    if (n > room) n = room;
     return n > UINT32_MAX ? UINT32_MAX : n ? (uint32_t)n : 1;
 }
 
@@ -133,13 +137,26 @@ static int load_vocabulary(struct loaded *m, const struct hparams *s)
 /* Serve without the draft model, because of the error @r. */
 static void drop_draft(struct loaded *m, int r)
 {
-    log_warning("the model is served without a draft model: %s", error_text(r));
+    const bool mtp = m->draft && m->draft->mtp;
+    log_warning("the model is served without %s: %s", mtp ? "its MTP layer" : "a draft model", error_text(r));
     m->draft = draft_model_free(m->draft);
 }
 
-/* A draft model that cannot be right ends the start; one for which there is no memory does not. */
-static int open_draft(struct loaded *m, const struct engine_config *c)
+/* The model's own layer that predicts later tokens. A model whose layer is not whole answers as well without it. */
+static void open_mtp(struct loaded *m, const struct hparams *s)
 {
+    int r = draft_model_mtp(&m->draft, m->gguf, s, m->tokenizer);
+    if (r < 0) log_warning("the model is served without its MTP layer: %s", error_text(r));
+}
+
+/* A draft model that cannot be right ends the start; one for which there is no memory does not. */
+static int open_draft(struct loaded *m, const struct engine_config *c, const struct hparams *s)
+{
+    const bool off = c->speculation.mode == PROTO_SPECULATE_OFF || c->speculation.mode == PROTO_SPECULATE_LOOKUP;
+    if (!c->speculation.draft && !c->speculation.no_mtp && !off && hparams_drafts(s)) open_mtp(m, s);
+    if (!c->speculation.draft && c->speculation.mode == PROTO_SPECULATE_DRAFT && !m->draft)
+        return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), or a model with an MTP layer: "
+                                  "there is neither");
     if (!c->speculation.draft) return 0;
     int r = draft_model_open(&m->draft, c->speculation.draft, m->tokenizer);
     if (r != -ENOMEM) return r;
@@ -155,14 +172,14 @@ static uint64_t draft_bytes(struct loaded *m, const struct engine_config *c, uin
     return part;
 }
 
-static int load_draft(struct loaded *m, uint64_t kv_bytes)
+static int load_draft(struct loaded *m, uint64_t kv_bytes, uint32_t parallel)
 {
     char weights[32], kv[32];
-    int r = m->draft ? draft_model_load(m->draft, m->backend, kv_bytes, m->ctx) : 0;
+    int r = m->draft ? draft_model_load(m->draft, m->backend, kv_bytes, m->ctx, parallel) : 0;
     if (r == -ENOMEM) drop_draft(m, r);
     if (r < 0) return r == -ENOMEM ? 0 : r;
     if (m->draft)
-        log_info("draft model %s: %s, and %s of KV", gguf_path(m->draft->gguf),
+        log_info("%s %s: %s, and %s of KV", m->draft->mtp ? "MTP layer of" : "draft model", gguf_path(m->draft->gguf),
                  format_size(weights, m->draft->backend->weight_bytes), format_size(kv, kv_bytes));
     return 0;
 }
@@ -170,12 +187,20 @@ static int load_draft(struct loaded *m, uint64_t kv_bytes)
 static uint64_t default_bytes(const struct engine_config *c, const struct loaded *m, uint64_t block, uint64_t drafts,
                               uint64_t state)
 {
-    uint64_t available = cgroup_memory_available(""),
-             bytes = load_kv_bytes(available, block + drafts, c->parallel, m->ctx);
+    uint64_t available = cgroup_memory_available(""), adapters = adapters_bytes(&m->adapters);
+    available = available > adapters ? available - adapters : 0;
+    uint64_t bytes = load_kv_bytes(available, block + drafts, c->parallel, m->ctx);
     if (!state) return bytes;
     uint64_t room = load_state_room(block, state, c->state_share, c->parallel, m->ctx);
     if (__builtin_add_overflow(bytes, room, &bytes) || bytes > available / 4) bytes = available / 4;
     return bytes < block + 2 * state ? block + 2 * state : bytes;
+}
+
+/* Blocks that only count sequences' positions: such a backend keeps no KV between its steps, and no memory is behind
+ * them. */
+static uint32_t text_blocks(uint32_t parallel, uint32_t ctx)
+{
+    return (parallel > TEXTS_SLOTS ? parallel : TEXTS_SLOTS) * kv_table_blocks(ctx);
 }
 
 static int load_weights(struct loaded *m, const struct engine_config *c, const struct hparams *s,
@@ -207,7 +232,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .kv_type = c->kv_type,
         .kv_bytes = bytes - drafts,
         .states = state ? load_states(bytes - drafts, block, state, c->state_share, c->parallel) : 0,
-        .batch_tokens = c->batch_tokens,
+        .batch_tokens = s->embedding.whole && m->ctx > c->batch_tokens ? m->ctx : c->batch_tokens,
         .window_group = !c->one_group,
         .cpu = c->cpu,
         .packed_dir = c->packed_dir,
@@ -217,6 +242,10 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     int r = backend_new(&m->backend, m->gguf, &bc);
     if (r < 0) return r;
     if (*m->backend->threads_text) log_info("computing with %s and %s", m->backend->isa, m->backend->threads_text);
+    if (s->embedding.whole) {
+        m->backend->kv_blocks[0] = text_blocks(c->parallel, m->ctx);
+        return 0;
+    }
     uint64_t tokens = (uint64_t)m->backend->kv_blocks[0] * KV_BLOCK;
     if (tokens < m->ctx) {
         log_warning("a sequence is limited to %" PRIu64 " tokens, the size of the KV pool, instead of %" PRIu32
@@ -224,7 +253,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
                     tokens, m->ctx);
         m->ctx = (uint32_t)tokens;
     }
-    return load_draft(m, drafts);
+    return load_draft(m, drafts, c->parallel);
 }
 
 static int load_encoder(struct loaded *m, const struct engine_config *c, const struct hparams *s)
@@ -255,9 +284,11 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     sample_params_init(&m->sampling);
     if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
     if (r == 0) r = load_template(m);
-    if (r == 0) r = open_draft(m, c);
+    if (r == 0) r = open_draft(m, c, &hparams);
     if (r == 0) r = load_encoder(m, c, &hparams); /* before KV takes a part of the memory that is left */
+    if (r == 0) r = adapters_open(&m->adapters, &c->adapters, m->gguf);
     if (r == 0) r = load_weights(m, c, &hparams, progress, ctx);
+    if (r == 0) r = adapters_load(&m->adapters, &c->adapters, m->backend);
     if (r < 0) loaded_fini(m);
     return r;
 }
@@ -266,6 +297,7 @@ void loaded_fini(struct loaded *m)
 {
     m->draft = draft_model_free(m->draft); /* computes with the backend's threads */
     m->backend = backend_free(m->backend);
+    adapters_close(&m->adapters);
     m->encoder = encoder_close(m->encoder);
     m->markup = markup_free(m->markup);
     m->template = template_free(m->template);

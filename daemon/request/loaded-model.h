@@ -4,6 +4,7 @@
  * the engine thread's, and the constraints. */
 #include "daemon/model/backend.h"
 #include "daemon/output/channel.h"
+#include "daemon/request/adapters.h"
 #include "daemon/request/config.h"
 #include "daemon/sample/params.h"
 #include "daemon/text/markup/markup.h"
@@ -23,6 +24,7 @@ struct loaded {
     const struct channel_format *format; /* of answers to raw prompts */
     struct constraints *constraints;     /* compiled for the tokenizer; has its own locks */
     struct backend *backend;
+    struct adapters adapters;
     struct draft_model *draft;     /* NULL: none; its backend is the engine thread's */
     struct encoder *encoder;       /* of images; NULL: none */
     struct sample_params sampling; /* defaults, with the file's own */
@@ -50,6 +52,5 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
 uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel, uint32_t ctx);
 /* How many states are in kv_bytes of @bytes: @percent of them (all if @block is 0: the model has no attention), but one
  * for each sequence and two more if half of the bytes are enough, not many more than there are blocks, and at least
- * one.
- */
+ * one. They leave room for a block of KV. @bytes is at least @block + @state. */
 uint32_t load_states(uint64_t bytes, uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel);

@@ -3,14 +3,18 @@
 /* Private to model-draft.c, model-pass.c and model-gain.c. */
 #include "daemon/request/draft-model.h"
 #include "daemon/request/model-draft.h"
+#include "daemon/request/model-states.h"
 #include "daemon/request/request.h"
 
 #define MODEL_NEAR 8 /* items of a sequence that its first round may have to compute; before others are read */
 
-/* Of a sequence. Its KV is that of the first @n items; what follows in it are refused tokens. */
+/* Of a sequence. Its KV is that of the items [base, n), at the positions from 0 on; what follows in it are refused
+ * tokens. An MTP layer reads with each item the state of the item before, so that base is not 0. Where it lacks a
+ * state, after a preemption or a hit in the cache, it begins anew behind: RoPE needs no more than the distances. */
 struct model_draft {
     struct kv_table table;
-    uint32_t n;
+    uint32_t base, n;
+    struct model_states states; /* of an MTP layer */
     struct calibration calibration;
     /* The last draft, whether it was computed or not. */
     uint32_t known; /* items of the sequence then */
@@ -43,6 +47,7 @@ struct model_drafter {
     uint32_t n;
     double step_ms,
         tokens_step;   /* of the step with the drafts so far: expected time, with that of the passes, and tokens */
+    double rows_ms;    /* of the rows that these drafts add to the step: expected */
     double passes_ms;  /* measured so far */
     uint32_t decoding; /* sequences that the step decodes */
     /* Of a pass: */
@@ -51,7 +56,19 @@ struct model_drafter {
     uint8_t *want;               /* [batch_tokens] */
     float *logits;               /* [rows][vocab] */
     uint32_t rows;
+    float *states; /* [parallel][dim] of the entries; then @next */
+    float *next;   /* [parallel][dim] an MTP layer's of the last token of each place's draft; NULL: a model drafts */
 };
+
+static inline bool model_is_mtp(const struct model_drafter *m)
+{
+    return m->model->mtp;
+}
+
+static inline uint32_t model_dim(const struct model_drafter *m)
+{
+    return m->model->hparams.dim;
+}
 
 /* model-pass.c: compute passes. */
 
@@ -63,6 +80,8 @@ int model_round(struct core *core, struct model_drafter *m);
 
 /* model-gain.c: what is worth its time. */
 
+/* Milliseconds of a row of a draft in the step, behind @pos items. */
+double model_row_ms(const struct core *core, double pos);
 /* Before the first round: expect the step without drafts. */
 void model_expect(struct core *core, struct model_drafter *m);
 /* Choose the places that take part in the next round. False: none. */

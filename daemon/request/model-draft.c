@@ -14,14 +14,16 @@ int model_draft_new(struct core *core)
     if (!model) return 0;
     struct model_drafter *m = core->drafter.model = calloc(1, sizeof(*m));
     if (!m) return error_origin(-ENOMEM);
-    size_t n = core->config.parallel;
+    size_t n = core->config.parallel, dim = model->mtp ? model->hparams.dim : 0;
     m->model = model;
     sched_time_init(&m->time);
     m->places = calloc(n, sizeof(*m->places));
     m->entries = calloc(n, sizeof(*m->entries));
     m->tables = calloc(n, sizeof(*m->tables));
     m->want = calloc(model->backend->config.batch_tokens, sizeof(*m->want));
-    if (!m->places || !m->entries || !m->tables || !m->want) return error_origin(-ENOMEM);
+    if (dim) m->states = calloc(2 * n, dim * sizeof(*m->states));
+    if (!m->places || !m->entries || !m->tables || !m->want || (dim && !m->states)) return error_origin(-ENOMEM);
+    if (dim) m->next = m->states + n * dim;
     return kv_pool_new(&m->pool, model->backend->kv_blocks[0]);
 }
 
@@ -35,6 +37,7 @@ void model_draft_free(struct core *core)
     free(m->tables);
     free(m->want);
     free(m->logits);
+    free(m->states);
     free(m);
     core->drafter.model = NULL;
 }
@@ -44,6 +47,7 @@ void model_draft_leave(struct core *core, struct seq *s)
     struct model_draft *d = s->speculation.model;
     if (!d) return;
     kv_table_fini(&d->table, core->drafter.model->pool);
+    model_states_fini(&d->states);
     free(d);
     s->speculation.model = NULL;
 }
@@ -61,7 +65,7 @@ void model_draft_stats(const struct core *core, struct model_draft_stats *out)
 
 static void warn(struct model_drafter *m, const char *why)
 {
-    if (!m->warned) log_warning("the draft model proposes less: %s", why);
+    if (!m->warned) log_warning("the %s proposes less: %s", model_is_mtp(m) ? "model's MTP layer" : "draft model", why);
     m->warned = true;
 }
 
@@ -82,6 +86,17 @@ static void learn(struct seq *s, struct model_draft *d)
     d->n_ids = 0;
 }
 
+/* After items of @s were taken out, those behind have other numbers: nothing holds that is known of them. */
+static void note_loss(const struct seq *s, struct model_draft *d)
+{
+    const uint32_t known = seq_known(s);
+    if (known >= d->known) return;
+    d->states.n = 0;
+    d->base = d->n = d->n_ids = 0;
+    d->known = known;
+    if (d->checked > known) d->checked = known;
+}
+
 /* Can the draft model read all items of @s that it has not read? */
 static bool is_readable(const struct model_drafter *m, const struct seq *s, struct model_draft *d)
 {
@@ -99,10 +114,46 @@ static struct model_draft *begin(struct seq *s)
     return s->speculation.model = calloc(1, sizeof(*d));
 }
 
+uint32_t model_draft_states_from(const struct core *core, const struct seq *s)
+{
+    const struct model_drafter *m = core->drafter.model;
+    const uint32_t known = seq_known(s);
+    if (!m || !model_is_mtp(m) || !s->speculation.states || !s->speculation.past) return UINT32_MAX;
+    return known > MODEL_STATES_MOST ? known - MODEL_STATES_MOST : 0;
+}
+
+void model_draft_states(struct core *core, struct seq *s, uint32_t at, uint32_t n, const float *rows)
+{
+    struct model_draft *d = begin(s);
+    if (!d) return;
+    note_loss(s, d);
+    model_states_add(&d->states, at, n, rows, model_dim(core->drafter.model));
+}
+
+static bool is_token(const struct model_drafter *m, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < m->model->vocab;
+}
+
+/* Where the MTP layer reads on in @s: behind the first state that it has, where there is a gap before it, and behind
+ * items that are no tokens. False: it lacks the last states. */
+static bool is_followed(const struct model_drafter *m, const struct seq *s, struct model_draft *d)
+{
+    struct model_states *t = &d->states;
+    const uint32_t known = seq_known(s), ctx = m->model->backend->config.ctx;
+    if (t->n == 0 || t->at + t->n < known - 1) return false;
+    if (d->n <= t->at || d->n < d->base || d->n - d->base + SEQ_DRAFT_MAX >= ctx) d->base = d->n = t->at + 1;
+    for (uint32_t i = d->n; i < known; i++)
+        if (!is_token(m, seq_ids(s)[i])) d->base = d->n = i + 1;
+    if (d->n >= known) return false;
+    model_states_drop(t, d->n - 1);
+    return true;
+}
+
 /* Blocks for the items of @s and the draft, which has less tokens if there are not enough. False: there is no room. */
 static bool cover(struct model_drafter *m, struct model_place *p)
 {
-    uint32_t known = seq_known(p->s), ctx = m->model->backend->config.ctx;
+    uint32_t known = seq_known(p->s) - p->d->base, ctx = m->model->backend->config.ctx;
     if (known > ctx) return false;
     if (p->most > ctx - known + 1) p->most = ctx - known + 1;
     int r = kv_table_reserve(&p->d->table, m->pool, known + p->most - 1);
@@ -122,14 +173,15 @@ static bool make_place(struct core *core, struct model_drafter *m, struct seq *s
     struct model_draft *d = begin(s);
     struct model_place *p = &m->places[m->n];
     if (!d) return false;
-    if (seq_known(s) < d->known) d->n = d->n_ids = 0;
+    note_loss(s, d);
     learn(s, d);
     d->known = seq_known(s);
     if (d->idle < UINT32_MAX) d->idle++;
     *p = (struct model_place){.s = s, .d = d, .most = s->speculation.most, .chance = 1};
+    if (!(model_is_mtp(m) ? is_followed(m, s, d) : is_readable(m, s, d))) return false;
     uint32_t missing = d->known - d->n;
     bool far = missing > MODEL_NEAR;
-    if (!is_readable(m, s, d) || (far && !(*read && model_reading_pays(core, m, p, missing)))) return false;
+    if (far && !(*read && model_reading_pays(core, m, p, missing))) return false;
     if (!cover(m, p)) return false;
     if (far) {
         int r = model_read(core, m, p, core->running > 1 ? m->step_ms / m->decoding : ALONE_MS);

@@ -15,8 +15,7 @@ static double one_ms(const struct sched_time *t, double pos)
     return t->ms[SCHED_TIME_DECODE] + t->ms[SCHED_TIME_DECODE_KV] * pos / 1000;
 }
 
-/* Of a row of a draft in the step. */
-static double row_ms(const struct core *core, double pos)
+double model_row_ms(const struct core *core, double pos)
 {
     const struct sched_time *t = &core->plan.book.time;
     return t->ms[SCHED_TIME_DRAFT] + t->ms[SCHED_TIME_PREFILL_KV] * pos / 1000;
@@ -33,7 +32,7 @@ void model_expect(struct core *core, struct model_drafter *m)
     m->decoding = load.decode;
     m->tokens_step = load.decode;
     m->step_ms = sched_time_of(&core->plan.book.time, &load);
-    m->passes_ms = 0;
+    m->rows_ms = m->passes_ms = 0;
 }
 
 static float mean(const struct model_place *p)
@@ -41,11 +40,17 @@ static float mean(const struct model_place *p)
     return calibration_mean(&p->d->calibration, &p->s->speculation.past->calibration);
 }
 
+/* Milliseconds of a decoded row of @p, whose layer attends from the base on, when the sequence has @known items. */
+static double pass_ms(const struct model_drafter *m, const struct model_place *p, double known)
+{
+    return one_ms(&m->time, known - p->d->base);
+}
+
 /* Milliseconds of @p in the next round, and of the row that it adds to the step. */
 static double place_ms(const struct core *core, const struct model_drafter *m, const struct model_place *p)
 {
     double pos = seq_known(p->s) + p->d->n_ids, more = p->d->n_ids ? 0 : (double)seq_known(p->s) - p->d->n - 1;
-    return one_ms(&m->time, pos) + more * m->time.ms[SCHED_TIME_PREFILL] + row_ms(core, pos);
+    return pass_ms(m, p, pos) + more * m->time.ms[SCHED_TIME_PREFILL] + model_row_ms(core, pos);
 }
 
 /* It pays its own part of the round, the account of its user too. */
@@ -53,7 +58,7 @@ static bool is_worth(const struct core *core, const struct model_drafter *m, con
 {
     double ms = place_ms(core, m, p);
     if (!(p->s->speculation.past->model_account > 0)) return false;
-    return p->chance * mean(p) * m->step_ms > WORTH * m->tokens_step * ms;
+    return p->chance * mean(p) * (m->step_ms + m->rows_ms) > WORTH * m->tokens_step * ms;
 }
 
 /* Of the round as a whole. */
@@ -66,7 +71,7 @@ static bool pays(const struct core *core, const struct model_drafter *m)
         tokens += (double)p->chance * mean(p);
         ms += place_ms(core, m, p);
     }
-    return tokens * m->step_ms > WORTH * m->tokens_step * ms;
+    return tokens * (m->step_ms + m->rows_ms) > WORTH * m->tokens_step * ms;
 }
 
 /* Would the next round make others wait for what they do not get? */
@@ -108,7 +113,7 @@ bool model_choose(const struct core *core, struct model_drafter *m)
 static double saving(const struct core *core, const struct model_drafter *m, const struct model_place *p)
 {
     double a = mean(p), pos = seq_known(p->s), tokens = 1, ms = m->step_ms, all = 1, best = 0;
-    double round = m->time.ms[SCHED_TIME_FIXED] + one_ms(&m->time, pos) + row_ms(core, pos);
+    double round = m->time.ms[SCHED_TIME_FIXED] + pass_ms(m, p, pos) + model_row_ms(core, pos);
     for (int i = 0; i < DEEP; i++) {
         all *= a;
         tokens += all;
@@ -122,7 +127,8 @@ static double saving(const struct core *core, const struct model_drafter *m, con
 bool model_reading_pays(const struct core *core, const struct model_drafter *m, const struct model_place *p, uint32_t n)
 {
     const struct seq *s = p->s;
-    const struct sched_load load = {.prefill = n, .prefill_kv = ((double)p->d->n * n + (double)n * n / 2) / 1000};
+    const double depth = p->d->n - p->d->base;
+    const struct sched_load load = {.prefill = n, .prefill_kv = (depth * n + (double)n * n / 2) / 1000};
     double more = s->generated > ANSWER ? s->generated : ANSWER, left = (double)s->max_tokens - s->generated;
     if (core->drafter.always || m->time.samples == 0) return true;
     const double ms = sched_time_of(&m->time, &load);
@@ -142,7 +148,7 @@ void model_draft_computed(const struct core *core, struct seq *s, uint32_t rows)
     const struct sched_load load = {.decode = sequences(core)};
     double step = sched_time_of(&core->plan.book.time, &load);
     if (!core->drafter.model || !s->speculation.past) return;
-    past_spend(s->speculation.past, rows * row_ms(core, seq_known(s)) / step - PAST_ALLOWANCE / sequences(core));
+    past_spend(s->speculation.past, rows * model_row_ms(core, seq_known(s)) / step - PAST_ALLOWANCE / sequences(core));
 }
 
 void model_draft_accepted(const struct core *core, struct seq *s)

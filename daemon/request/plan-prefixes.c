@@ -17,9 +17,9 @@ static uint32_t common(const struct seq *a, const struct seq *b, uint32_t least)
     /* Most of many sequences with the same long prefix differ right after it. */
     if (memcmp(x + least, y + least, block) != 0) return 0;
     while (n - i >= KV_BLOCK && memcmp(x + i, y + i, block) == 0) i += KV_BLOCK;
-    struct items s = seq_items(a), t = seq_items(b);
+    struct items s = seq_cache_items(a), t = seq_cache_items(b);
     s.n = t.n = i;
-    if (s.n_runs && t.n_runs) i = items_common(&s, &t) / KV_BLOCK * KV_BLOCK;
+    if (s.n_runs || t.n_runs) i = items_common(&s, &t) / KV_BLOCK * KV_BLOCK;
     return i > least ? i : 0;
 }
 

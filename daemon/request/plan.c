@@ -2,6 +2,7 @@
 #include "daemon/request/plan.h"
 #include "daemon/request/plan-blocks.h"
 #include "daemon/request/request.h"
+#include "daemon/request/texts.h"
 #include "libcommon/clock.h"
 #include <assert.h>
 #include <errno.h>
@@ -59,7 +60,8 @@ int plan_reserve(struct plan *p, uint32_t n)
 
 static bool never_ran(const struct seq *s)
 {
-    return s->state == SEQ_WAITING && !s->times.admitted && !s->request->control.internal;
+    return s->state == SEQ_WAITING && !s->times.admitted && !s->request->control.internal &&
+           (!s->request->texts || texts_queues(s));
 }
 
 static void count(struct plan *p, struct seq *s, bool queued, bool ready)
@@ -227,12 +229,21 @@ static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
     return x->found < last ? x->found : last;
 }
 
-/* The items of an entry are tokens, or embeddings of one run: a part of the batch ends where that changes. 0: nowhere.
- * Proposed tokens follow the last known item only if that is a sampled token. */
+/* The items of an entry are tokens, or embeddings of one run, and all with the adapter or none: a part of the batch
+ * ends where that changes. 0: nowhere. Proposed tokens follow the last known item only if that is a sampled token. */
 static void show_stretch(const struct core *core, const struct seq *s, struct sched_req *r)
 {
+    if (texts_whole(s)) {
+        r->stretch = seq_known(s) - s->kv.n_tokens;
+        r->whole = true;
+        return;
+    }
     const struct items left = items_from(seq_items(s), s->kv.n_tokens);
+    const uint32_t adapted = seq_adapted_from(s);
     r->stretch = left.n_runs ? items_stretch(&left) : 0;
+    if (adapted > s->kv.n_tokens && adapted - s->kv.n_tokens < left.n &&
+        (!r->stretch || adapted - s->kv.n_tokens < r->stretch))
+        r->stretch = adapted - s->kv.n_tokens;
     r->whole = r->stretch && left.ids[0] == ITEM_EMBD &&
                hparams_whole(&core->model.backend->hparams, items_run_at(&left, 0)->kind);
 }

@@ -35,17 +35,23 @@ static int push_bos(struct prompt *p, const struct tokenizer *k, const struct to
     return tokens_push(&p->tokens, bos, 0) < 0 ? -ENOMEM : 0;
 }
 
+static bool behind_special(const struct tokenizer *k, const struct text *t, const struct tokens *ids)
+{
+    size_t from = ids->n > 1 ? ids->ends[ids->n - 2] : 0, end = ids->ends[ids->n - 1];
+    return tokenizer_was_special(k, ids->ids[ids->n - 1], t->s.data + from, end - from);
+}
+
 /* Tokenize the piece [@begin, @end) of @t from where the ids end. */
 static int tokenize_piece(struct prompt *p, const struct tokenizer *k, const struct text *t, size_t begin, size_t end)
 {
     _cleanup_(tokens_fini) struct tokens rest = {0};
     _cleanup_(text_fini) struct text part = {0};
     size_t n = p->tokens.n, from = n ? p->tokens.ends[n - 1] : 0, base = 0;
-    bool first = from <= begin || tokenizer_is_control(k, p->tokens.ids[n - 1]);
+    bool first = from <= begin || behind_special(k, t, &p->tokens);
     if (from < begin) from = begin;
     if (end < t->s.len) {
-        base = from;
-        if (text_append_range(&part, t, from, end) < 0) return -ENOMEM;
+        base = begin; /* what is in front of the rest matters */
+        if (text_append_range(&part, t, begin, end) < 0) return -ENOMEM;
         t = &part;
     }
     int r = tokenizer_encode(k, t, from - base, first, &rest);

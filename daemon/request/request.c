@@ -5,6 +5,7 @@
 #include "daemon/request/draft.h"
 #include "daemon/request/encode-media.h"
 #include "daemon/request/plan-blocks.h"
+#include "daemon/request/texts.h"
 #include "daemon/request/types.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
@@ -75,7 +76,7 @@ int request_new(struct request **out, struct core *core, const struct request_ty
     r->submitted = clock_now_usec();
     r->proto = *proto;
     r->end_node = malloc(sizeof(*r->end_node));
-    if (!r->end_node || (type->answers && new_answers(r) < 0)) {
+    if (!r->end_node || (type->answers && !type->texts && new_answers(r) < 0)) {
         r->proto = (struct proto_request){0};
         request_free(r);
         return -ENOMEM;
@@ -92,6 +93,7 @@ struct request *request_free(struct request *r)
     assert(!r->turn.session && !r->turn.target && !r->user && !r->in_job);
     for (uint32_t i = 0; i < r->answers.n; i++) seq_free(r->answers.seqs[i]);
     free(r->answers.seqs);
+    texts_free(r);
     constraint_drop(r->core->model.constraints, r->constraint);
     answer_format_fini(&r->format);
     proto_request_fini(&r->proto);
@@ -194,6 +196,7 @@ void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev
 {
     bool last = true;
     if (r->in_job) decode_media_stop(r);
+    if (r->texts) texts_stop(r);
     if (s) {
         encode_leave(r->core, s);
         core_free_slot(r->core, s);
@@ -207,6 +210,16 @@ void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev
     if (last) r->state = REQUEST_ENDED;
     if (s && !s->fetch && !r->in_job) free_answer(r, s);
     free_if_unused(r);
+}
+
+void request_end_part(struct request *r, struct seq *s)
+{
+    release(r, s);
+    core_free_slot(r->core, s);
+    s->state = SEQ_ENDED;
+    plan_leave(r->core, s);
+    plan_part(r->core, s);
+    free_answer(r, s);
 }
 
 void request_end(struct request *r, struct seq *s)

@@ -12,6 +12,7 @@
 struct constraint;
 struct media_source;
 struct request_type;
+struct texts;
 
 enum request_state {
     REQUEST_NEW,       /* submitted, not begun */
@@ -74,6 +75,7 @@ struct request {
     struct request_session turn;
     struct session_page page;      /* of a list */
     struct tokens tokens;          /* of a tokenize request */
+    struct texts *texts;           /* of an embed or rank request that has begun; NULL: none */
     struct constraint *constraint; /* of its answers, held; NULL: none */
     struct answer_format format;
     struct event_node *end_node; /* for the last event of a request without sequences */
@@ -109,6 +111,8 @@ void request_emit(struct request *r, const struct seq *s, struct proto_event *ev
 void request_end(struct request *r, struct seq *s);
 /* The same for an answer that a job still uses; it is freed when the job returns. Takes the contents of @ev. */
 void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev);
+/* End @s, one of the sequences of a request that continues, without an event; frees it. */
+void request_end_part(struct request *r, struct seq *s);
 /* The job of an ended request, or the fetch of an ended answer @s, is back. */
 void request_returned(struct request *r, struct seq *s);
 /* The daemon ends: the request ends without an event. */

@@ -136,6 +136,7 @@ static json_t *describe(const struct session *x)
     for (size_t i = 0; i < c->n_messages; i++) {
         json_array_append_new(messages, describe_message(&c->messages[i]));
     }
+    set_text(o, "adapter", &c->adapter);
     set_text(o, "failed", &c->failed);
     set_text(o, "note", &c->note);
     if (c->n_outcomes) json_object_set_new(o, "outcome", describe_outcome(&c->outcomes[c->n_outcomes - 1]));

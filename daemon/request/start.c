@@ -2,6 +2,7 @@
 #include "daemon/request/start.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/request-job.h"
+#include "daemon/request/texts.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -65,6 +66,7 @@ static bool comes_back(const struct request *r, const struct seq *s)
 static uint64_t queue_end(const struct request *r, const struct seq *s)
 {
     uint64_t end;
+    if (r->texts && r->texts->begun) return 0;
     if (r->control.internal || (s && (s->state >= SEQ_FETCHING || s->times.admitted))) return 0;
     return __builtin_add_overflow(r->submitted, r->core->config.queue_timeout_usec, &end) ? 0 : end;
 }
@@ -84,7 +86,7 @@ uint64_t requests_next_deadline(const struct core *core)
     uint64_t first = UINT64_MAX;
     for (const struct request *r = core->requests.head; r; r = r->next) {
         if (!is_live(r)) continue;
-        if (r->answers.n == 0) first = earlier(first, queue_end(r, NULL));
+        if (r->answers.n == 0) first = earlier(earlier(first, queue_end(r, NULL)), r->deadline);
         for (uint32_t i = 0; i < r->answers.n; i++) {
             const struct seq *s = r->answers.seqs[i];
             if (!s || s->state == SEQ_ENDED || comes_back(r, s)) continue;
@@ -94,15 +96,20 @@ uint64_t requests_next_deadline(const struct core *core)
     return first;
 }
 
+/* Where the time passed. */
+static const char *late_in(const struct request *r, const struct seq *s)
+{
+    if (!s) return r->texts && r->texts->begun ? "before the last text" : "in the queue";
+    return s->generated ? "during the answer" : s->state >= SEQ_FETCHING ? "during prefill" : "in the queue";
+}
+
 static void sweep_late(struct request *r, struct seq *s, uint64_t now)
 {
     char why[128];
     uint64_t end = queue_end(r, s);
     if (r->deadline && now >= r->deadline) {
         snprintf(why, sizeof(why), "the time limit of %lld ms passed %s", (long long)r->proto.gen.timeout_ms,
-                 s->generated               ? "during the answer"
-                 : s->state >= SEQ_FETCHING ? "during prefill"
-                                            : "in the queue");
+                 late_in(r, s));
         answer_fail(r, s, -ETIMEDOUT, why);
     } else if (end && now >= end) {
         snprintf(why, sizeof(why), "the request waited longer than the daemon's limit of %llu ms (queue-timeout)",
@@ -129,6 +136,7 @@ void requests_sweep(struct core *core, uint64_t now)
         next = r->next;
         if (!is_live(r)) continue;
         uint32_t n = r->answers.n, left = r->answers.left;
+        if (r->texts && texts_resume(r)) continue;
         if (n == 0) sweep(r, NULL, now);
         for (uint32_t i = 0; left && i < n; i++) {
             struct seq *s = r->answers.seqs[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step-states.h"
 #include "daemon/request/finish.h"
+#include "daemon/request/texts.h"
 #include "libcommon/error.h"
 
 /* The tokens that @s has in common with sequences that wait for them. The longest, if there are several: from the
@@ -39,6 +40,8 @@ void step_states_settle(struct core *core)
         if (r == -ENOBUFS) {
             core->counts.preemptions++;
             answer_preempt(s);
+        } else if (r < 0 && s->request->texts) {
+            texts_fail(s, r);
         } else if (r < 0) {
             answer_fail(s->request, s, r, error_text(r));
         }

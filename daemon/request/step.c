@@ -2,10 +2,13 @@
 #include "daemon/request/step.h"
 #include "daemon/request/advance.h"
 #include "daemon/request/constraint.h"
+#include "daemon/request/draft-model.h"
 #include "daemon/request/encode-media.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/mask-job.h"
+#include "daemon/request/model-draft.h"
 #include "daemon/request/step-states.h"
+#include "daemon/request/texts.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <assert.h>
@@ -20,6 +23,7 @@ struct step_scratch {
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
     float *logits;               /* [rows][hparams.vocab] */
     size_t rows;                 /* sequences or tokens, whichever are fewer; more once tokens were proposed */
+    float *hidden; /* [batch_tokens][dim] states for an MTP layer, rows for the vectors of texts; NULL: neither */
 };
 
 /* Room for @rows rows of logits. 0; -ENOMEM, and the room is as before. */
@@ -49,9 +53,13 @@ int step_new(struct core *core)
     x->want = calloc(t, sizeof(*x->want));
     x->tokens = calloc(t, sizeof(*x->tokens));
     x->places = calloc(t, sizeof(*x->places));
-    if (!x->entries || !x->tables || !x->want || !x->tokens || !x->places)
+    const struct draft_model *draft = core->model.draft;
+    const struct hparams *h = &core->model.backend->hparams;
+    const bool hidden = (draft && draft->mtp) || h->embedding.pooling != POOLING_NONE;
+    if (hidden) x->hidden = calloc(t, h->dim * sizeof(*x->hidden));
+    if (!x->entries || !x->tables || !x->want || !x->tokens || !x->places || (hidden && !x->hidden))
         return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
-    return reserve_rows(core, n < t ? n : t);
+    return h->embedding.whole ? 0 : reserve_rows(core, n < t ? n : t);
 }
 
 void step_free(struct core *core)
@@ -64,6 +72,7 @@ void step_free(struct core *core)
     free(x->places);
     free(x->tokens);
     free(x->logits);
+    free(x->hidden);
     free(x);
     core->step = NULL;
 }
@@ -99,6 +108,8 @@ static void rotate_all(struct core *core)
         if (r == -ENOBUFS && core->running > 1) {
             core->counts.preemptions++;
             answer_preempt(s); /* what it shared with others is theirs still: it waits for them */
+        } else if (r < 0 && s->request->texts) {
+            texts_fail(s, r);
         } else if (r < 0) {
             answer_fail(s->request, s, r, error_text(r));
         }
@@ -107,7 +118,7 @@ static void rotate_all(struct core *core)
 
 static bool wants_logits(const struct seq *s, const struct sched_run *r)
 {
-    return r->logits && s->request->proto.type != PROTO_WARM;
+    return r->logits && s->request->proto.type != PROTO_WARM && !s->request->texts;
 }
 
 /* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
@@ -127,12 +138,21 @@ static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
     size_t rows = 0;
-    for (size_t i = 0; i < runs; i++) rows += run[i].logits ? 1 + run[i].draft : 0;
+    for (size_t i = 0; i < runs; i++)
+        rows += wants_logits(core->plan.seqs[run[i].index], &run[i]) ? 1 + run[i].draft : 0;
     if (reserve_rows(core, rows) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
         run[i].draft = 0;
     }
+}
+
+/* The last rows of its entry whose states an MTP layer needs. */
+static uint32_t hidden_rows(const struct core *core, const struct seq *s, const struct sched_run *r)
+{
+    const uint32_t from = model_draft_states_from(core, s), at = s->kv.n_tokens;
+    if (!core->step->hidden || s->request->texts || from >= at + r->n) return 0;
+    return from > at ? at + r->n - from : r->n;
 }
 
 static void fill_entries(struct core *core, size_t runs)
@@ -151,7 +171,9 @@ static void fill_entries(struct core *core, size_t runs)
         for (uint32_t g = 0; g < n_groups; g++) tables[g] = s->kv.tables[g].ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
         assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
+        if (s->request->texts) texts_want(s, r->n, want);
         if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
+        for (uint32_t k = r->n - hidden_rows(core, s, r); k < r->n; k++) want[k] |= WANT_HIDDEN;
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
             .state = live_state_entry(&core->cache, s),
@@ -160,9 +182,12 @@ static void fill_entries(struct core *core, size_t runs)
             .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),
             .places = grids && items_places(&all, s->kv.n_tokens, r->n, places) ? places : NULL,
             .embd = seq_ids(s)[s->kv.n_tokens] == ITEM_EMBD ? seq_embd(s, s->kv.n_tokens) : NULL,
+            .adapter = s->kv.n_tokens >= seq_adapted_from(s) ? s->context.adapter.number : 0,
+            .adapter_scale = s->context.adapter.scale,
             .sinks = seq_rotates(s) ? s->context.keep : 0,
             .window = seq_rotates(s) ? s->context.ctx - s->context.keep : 0,
             .whole = p->reqs[r->index].whole,
+            .types = s->request->texts ? texts_types(s) : NULL,
             .want = want,
         };
         want += r->n;
@@ -187,6 +212,7 @@ static void account_prefill(struct core *core, struct seq *s)
         [PREFIX_ALL] = "", [PREFIX_NEW] = "never read before", [PREFIX_EVICTED] = "evicted"};
     bool first = s->sched.last_step == 0, prefill = s->generated == 0;
     s->sched.last_step = core->counts.steps;
+    if (s->request->texts) return; /* they are counted at its end */
     if (first && !s->request->control.internal) {
         struct user_counts *t = &s->request->user->counts;
         t->requests++;
@@ -241,6 +267,10 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
         if (r < 0) answer_fail(s->request, s, r, error_text(r));
         return;
     }
+    if (s->request->texts) {
+        texts_computed(s);
+        return;
+    }
     if (s->request->proto.type == PROTO_WARM) {
         answer_done(s->request, s, PROTO_STOP_LENGTH);
         return;
@@ -251,6 +281,22 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
     for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {
         row += core->model.backend->hparams.vocab;
         continues = sample(core, s, row);
+    }
+}
+
+/* Before any of the sequences ends. */
+static void keep_hidden(struct core *core, uint32_t runs)
+{
+    const float *row = core->step->hidden;
+    for (uint32_t i = 0; i < runs; i++) {
+        const struct sched_run *run = &core->plan.runs[i];
+        struct seq *s = core->plan.seqs[run->index];
+        const uint32_t n = s->request->texts ? texts_want(s, run->n, NULL) : hidden_rows(core, s, run);
+        if (n && s->request->texts)
+            texts_rows(s, run->n, row);
+        else if (n)
+            model_draft_states(core, s, s->kv.n_tokens + run->n - n, n, row);
+        row += (size_t)n * core->model.backend->hparams.dim;
     }
 }
 
@@ -274,7 +320,7 @@ void step_run(struct core *core)
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */
-    int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
+    int r = b->ops->forward(b, x->entries, runs, x->logits, x->hidden);
     pthread_mutex_lock(&core->own);
     double took = (double)(clock_now_usec() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);
@@ -289,10 +335,12 @@ void step_run(struct core *core)
     core->counts.steps++;
     atomic_fetch_add(&core->progress, 1);
     const float *row = x->logits;
+    if (r == 0 && x->hidden) keep_hidden(core, runs);
     uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
     for (uint32_t i = 0; i < runs; i++) {
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
         struct seq *s = p->seqs[run.index];
+        if (!s) continue; /* another text has ended the request that it was of */
         bool rows = wants_logits(s, &run);
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));

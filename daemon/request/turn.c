@@ -168,6 +168,7 @@ static int commit(struct request *r, struct seq *s)
     }
     session_set_raw(x, g->raw);
     session_set_context(x, s->context.policy);
+    if (adapters_keep(r) < 0) return -ENOMEM;
     return session_set_failed(x, "", 0);
 }
 

@@ -5,7 +5,7 @@
 static const struct request_type *const types[] = {
     &request_generate,       &request_warm,           &request_infill,       &request_tokenize,
     &request_detokenize,     &request_session_list,   &request_session_show, &request_session_fork,
-    &request_session_rename, &request_session_remove,
+    &request_session_rename, &request_session_remove, &request_embed,        &request_rank,
 };
 
 const struct request_type *request_type_of(enum proto_type t)

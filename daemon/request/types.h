@@ -14,6 +14,7 @@ struct request;
 
 struct request_type {
     enum proto_type proto;
+    bool texts;   /* its sequences are those of texts.h, made one after another */
     bool answers; /* it has sequences, and counts against the limits of the queue */
     bool large;   /* its answer can be large: it does not begin while its reader is slow */
     int (*begin)(struct request *r);
@@ -27,5 +28,6 @@ struct request_type {
 const struct request_type *request_type_of(enum proto_type t);
 
 extern const struct request_type request_generate, request_warm, request_infill, request_tokenize, request_detokenize;
+extern const struct request_type request_embed, request_rank;
 extern const struct request_type request_session_list, request_session_show, request_session_rename,
     request_session_fork, request_session_remove;

@@ -105,6 +105,10 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
         b->short_left = c->short_steps;
     else if (b->short_left)
         b->short_left--;
+    if (load->draft)
+        b->untried = 0;
+    else if (load->untried)
+        b->untried++;
     if (!load->express) b->since_prefill = load->no_prefill ? b->since_prefill + 1 : 0;
     sched_time_learn(&b->time, load, ms);
 }

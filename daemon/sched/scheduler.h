@@ -153,6 +153,7 @@ struct sched_book {
     uint32_t since_prefill; /* steps since the last prefill, while prefill was possible */
     uint64_t due_step;      /* @steps at the last one in which a whole stretch was due */
     uint32_t short_left;    /* steps that are short because of an express step */
+    uint32_t untried;       /* steps since the last one with proposed tokens that left out proposed ones */
     bool express;           /* the last step was an express step */
 };
 
@@ -246,8 +247,9 @@ struct sched_run {
  * token of every decoding request (if they do not all fit, of those that were not in a batch for the longest time),
  * then prefill in the order of account, class and arrival, within the limits of tokens and time in @c, then proposed
  * tokens in the room that is left. Those with a known chance are taken, the most likely ones first, as long as the step
- * yields more for its time with them than without: a decoded token counts decode_units, a prefilled one prefill_units.
- * Proposed tokens count as decoded ones in the accounts, accepted or not. *load describes the step for sched_done.
+ * yields more for its time with them than without: a decoded token counts decode_units, a prefilled one prefill_units;
+ * and now and then one, so that what they cost stays known. Proposed tokens count as decoded ones in the accounts,
+ * accepted or not. *load describes the step for sched_done.
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);

@@ -2,8 +2,12 @@
 /* Proposed tokens of a step: those that are worth their time. They take no place from any other token. */
 #include "daemon/sched/batch.h"
 
-#define WORTH 1.1 /* what a row must yield, for its time, in yields of the step without it: the estimates have errors  \
-                   */
+/* What a row must yield, for its time, in yields of the step without it: the estimates have errors. */
+#define WORTH 1.1
+
+/* After so many steps without a row although some were proposed, one is computed whatever it is expected to cost. The
+ * estimate of what rows cost is learned from steps with rows only: else one that is too high would stay. */
+#define UNTRIED_MOST 64
 
 /* Milliseconds of the next row of a draft. */
 static double row_ms(const struct step *t, const struct sched_run *run)
@@ -63,10 +67,13 @@ void sched_speculate(struct step *t)
     add_wanted(t);
     if (t->b->time.samples == 0) return;
     double tokens = yield_of(t), ms = sched_time_of(&t->b->time, t->load);
-    while (t->tokens && (run = best_row(t, &yield)) && yield * ms > WORTH * tokens) {
+    bool try = t->b->untried >= UNTRIED_MOST;
+    while (t->tokens && (run = best_row(t, &yield)) && (try || yield * ms > WORTH * tokens)) {
         double row = row_ms(t, run);
         tokens += yield * row;
         ms += row;
         add_row(t, run);
+        try = false;
     }
+    t->load->untried = t->load->draft == 0 && best_row(t, &yield);
 }

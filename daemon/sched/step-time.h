@@ -39,6 +39,7 @@ struct sched_load {
     double decode_kv, prefill_kv; /* thousands of (token, position before it) pairs */
     bool express;                 /* an express step (scheduler.h) */
     bool no_prefill;              /* a request needed prefill, but none fitted */
+    bool untried;                 /* tokens were proposed, and none of them is in the step */
     bool due;                     /* a whole stretch was due, and is in the step whatever the limits (scheduler.h) */
 };
 

@@ -114,7 +114,7 @@ static bool want(struct kv_cache *c, struct seq *s, struct fetch *f, const struc
 static bool advance(struct kv_cache *c, struct seq *s, struct fetch *f)
 {
     struct reuse_far *far = &s->reuse.far;
-    struct items rest = items_from(seq_items(s), far->fetched);
+    struct items rest = items_from(seq_cache_items(s), far->fetched);
     struct prefix_info info;
     uint32_t n;
     bool read;

@@ -43,10 +43,11 @@ static void reach_disk(const struct kv_cache *c, const struct seq *s, struct pre
  */
 static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
 {
-    struct items items = seq_items(s);
+    struct items items = seq_cache_items(s);
     items.n = findable(s);
+    *own = *public = (struct prefix_match){0};
+    if (s->reuse.alone) return false;
     prefix_find(c->prefix, &s->reuse.namespace, items, own);
-    *public = (struct prefix_match){0};
     if (!c->has_public) return false;
     prefix_find(c->prefix, &c->public_namespace, items, public);
     return found(public) > found(own);
@@ -63,7 +64,7 @@ uint32_t reuse_known(const struct kv_cache *c, const struct seq *s)
 /* The items from @from to @to. */
 static struct items part(const struct seq *s, uint32_t from, uint32_t to)
 {
-    struct items t = items_from(seq_items(s), from);
+    struct items t = items_from(seq_cache_items(s), from);
     t.n = to - from;
     return t;
 }
@@ -299,7 +300,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     }
     s->reuse.indexed_node = m->node;
     s->reuse.indexed = m->n;
-    s->reuse.off = false;
+    s->reuse.off = s->reuse.alone;
     s->reuse.miss = is_public ? PREFIX_ALL : m->miss;
     if (m->node && s->reuse.began)
         prefix_touch(c->prefix, m->node);
@@ -417,7 +418,7 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
 bool reuse_aim(struct kv_cache *c, struct seq *s)
 {
     struct reuse_far *f = &s->reuse.far;
-    struct items items = seq_items(s);
+    struct items items = seq_cache_items(s);
     struct prefix_match m;
     items.n = findable(s);
     prefix_find(c->prefix, &s->reuse.namespace, items, &m);

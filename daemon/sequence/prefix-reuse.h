@@ -29,6 +29,7 @@ struct reuse_far {
 /* Part of a sequence. */
 struct reuse {
     struct prefix_namespace namespace; /* its owner's namespace */
+    bool alone;                        /* none of its blocks is found or indexed */
     bool off;                          /* blocks it computes from now on are not indexed */
     bool began; /* it had blocks before: what it finds after a preemption is not counted as a use */
     struct prefix_node *indexed_node; /* of its last whole block that is indexed; held. NULL: none */

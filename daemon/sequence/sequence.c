@@ -57,6 +57,7 @@ struct seq *seq_free(struct seq *s)
     free(s->end_node);
     free(s->context.view);
     run_list_fini(&s->context.view_runs);
+    seq_adapted_fini(&s->context.adapter);
     free(s->biases);
     free(s->held);
     sampling_fini(&s->sampling);
@@ -84,6 +85,9 @@ static int copy_context(struct seq_context *to, const struct seq_context *from)
     *to = *from;
     to->view = NULL;
     to->view_runs = (struct run_list){0};
+    to->adapter.ids = NULL;
+    to->adapter.runs = NULL;
+    to->adapter.n = to->adapter.cap = to->adapter.n_runs = 0;
     if (!from->view) return 0;
     to->view = calloc(from->ctx, sizeof(*to->view));
     if (!to->view) return -ENOMEM;
@@ -109,6 +113,7 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     t->times.admitted = s->times.admitted;
     r = prompt_copy(&t->prompt, &s->prompt);
     if (r == 0) r = copy_context(&t->context, &s->context);
+    if (r == 0) r = seq_adapted_follow(t);
     if (r == 0) r = sampling_clone(&t->sampling, &s->sampling);
     t->sampling.answer = nth;
     if (r == 0) r = output_clone(&t->output, &s->output);
@@ -245,6 +250,7 @@ int seq_make_view(struct seq *s)
     run_list_fini(&c->view_runs);
     c->view_runs = runs;
     c->shifted = rest - keep;
+    c->view_keep = keep;
     c->n_view = (uint32_t)(n - c->shifted);
     memcpy(c->view, p->tokens.ids, keep * sizeof(*c->view));
     memcpy(c->view + keep, p->tokens.ids + rest, (n - rest) * sizeof(*c->view));
@@ -327,7 +333,8 @@ static int extend_view(struct seq *s, int32_t id)
     return r < 0 ? r : 2;
 }
 
-int seq_push(struct seq *s, int32_t id, struct output_step *out, enum proto_reason *reason)
+/* As seq_push, but for seq_cache_items(). */
+static int push(struct seq *s, int32_t id, struct output_step *out, enum proto_reason *reason)
 {
     s->generated++;
     int r = output_push(&s->output, id, out);
@@ -340,4 +347,10 @@ int seq_push(struct seq *s, int32_t id, struct output_step *out, enum proto_reas
     r = seq_cut(s, out);
     *reason = s->max_is_context ? PROTO_STOP_CONTEXT : PROTO_STOP_LENGTH;
     return r < 0 ? r : 1;
+}
+
+int seq_push(struct seq *s, int32_t id, struct output_step *out, enum proto_reason *reason)
+{
+    int r = push(s, id, out, reason);
+    return r >= 0 && seq_adapted_follow(s) < 0 ? -ENOMEM : r;
 }

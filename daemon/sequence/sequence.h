@@ -6,6 +6,7 @@
  */
 #include "daemon/output/pipeline.h"
 #include "daemon/sample/sampling.h"
+#include "daemon/sequence/adapted.h"
 #include "daemon/sequence/live-state.h"
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"
@@ -35,7 +36,7 @@ struct seq_group {
     uint32_t n, left;  /* answers; of those that were begun, how many have not ended */
 };
 
-/* The context policy. */
+/* The context policy, and the adapter that computes the items. */
 struct seq_context {
     enum proto_context policy;
     uint32_t ctx;   /* positions of the context */
@@ -43,8 +44,10 @@ struct seq_context {
     uint32_t batch; /* tokens of a step at most */
     int32_t *view;  /* [ctx] the items that a shifted context has left; NULL: all */
     uint32_t n_view;
+    uint32_t view_keep;        /* of them, the first items, which stayed */
     struct run_list view_runs; /* with positions in the view */
     uint64_t shifted;          /* items that were left out */
+    struct seq_adapter adapter;
 };
 
 /* The sequence as the scheduler sees it. The plan changes it (request/plan*.c). Others set arrival, last_step, spent,
@@ -91,6 +94,7 @@ struct seq_speculation {
     uint32_t n_draft;
     bool guessed;               /* the drafter has proposed them; else they are forced */
     bool by_model;              /* the draft model has proposed them */
+    bool states;                /* it may propose some: an MTP layer needs the model's states */
     uint32_t most;              /* tokens that it may propose; 0: none */
     uint64_t drafted, accepted; /* that were computed, and of these accepted, so far */
     uint64_t drafted_model;     /* part of @drafted: those that the draft model has proposed */

@@ -194,6 +194,7 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
     s->output = x.output;
     p->tokens.n = n;
     p->tokens.ends[n - 1] = (uint32_t)x.end;
+    if (seq_adapted_follow(s) < 0 && r == 0) r = -ENOMEM;
     cut(&p->text, x.text_len);
     cut(&p->markup, x.text_len);
     sampling_rollback(&s->sampling, back);

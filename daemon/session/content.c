@@ -30,7 +30,7 @@ void session_charge(struct session *x)
     const struct session_content *c = &x->content;
     uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) +
                      c->n_runs * sizeof(*c->runs) + c->text.len + c->markup.len + c->message_bytes + c->outcome_bytes +
-                     c->note.len + c->failed.len;
+                     c->note.len + c->failed.len + c->adapter.len;
     if (!x->loaded && bytes < x->charged.expected) bytes = x->charged.expected;
     if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
     x->charged.memory = bytes;
@@ -56,6 +56,7 @@ void session_drop_outcomes(struct session *x)
 {
     while (x->content.n_outcomes) outcome_drop_first(x);
     proto_text_fini(&x->content.note);
+    proto_text_fini(&x->content.adapter);
     proto_text_fini(&x->content.failed);
     session_changed(x);
 }
@@ -306,6 +307,11 @@ static int set_text(struct session *x, struct proto_text *t, const char *s, size
 int session_set_failed(struct session *x, const char *message, size_t len)
 {
     return set_text(x, &x->content.failed, message, len);
+}
+
+int session_set_adapter(struct session *x, const char *adapter, size_t len)
+{
+    return set_text(x, &x->content.adapter, adapter, len);
 }
 
 int session_set_note(struct session *x, const char *note, size_t len)

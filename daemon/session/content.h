@@ -50,8 +50,9 @@ struct session_content {
     size_t n_outcomes;
     size_t outcome_bytes; /* memory of the outcomes */
 
-    struct proto_text note;   /* the client's, of the last turn; len 0: none */
-    struct proto_text failed; /* why the last detached turn failed or was cut short; len 0: it did neither */
+    struct proto_text adapter; /* of its next turns, as a request names it; len 0: none */
+    struct proto_text note;    /* the client's, of the last turn; len 0: none */
+    struct proto_text failed;  /* why the last detached turn failed or was cut short; len 0: it did neither */
 };
 
 /* The content of a loaded session, owned by it; NULL for NULL. */
@@ -101,6 +102,9 @@ void session_drop_messages(struct session *x, size_t keep);
 
 /* Set the error message of a detached turn; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
 int session_set_failed(struct session *x, const char *message, size_t len);
+
+/* Set the adapter; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
+int session_set_adapter(struct session *x, const char *adapter, size_t len);
 
 /* Set the note of the last turn; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
 int session_set_note(struct session *x, const char *note, size_t len);

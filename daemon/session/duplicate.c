@@ -22,7 +22,7 @@ static int copy_content(struct session *dst, const struct session_content *from)
     session_set_raw(dst, from->raw);
     session_set_context(dst, from->context);
     session_set_model(dst, from->model);
-    return 0;
+    return session_set_adapter(dst, from->adapter.data, from->adapter.len);
 }
 
 int session_copy(struct session *dst, const struct session *src)

@@ -11,7 +11,7 @@
 
 enum {
     FLAGS = SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS | SESSION_RECORD_NOTE |
-            SESSION_RECORD_THOUGHT | SESSION_RECORD_MEDIA
+            SESSION_RECORD_THOUGHT | SESSION_RECORD_MEDIA | SESSION_RECORD_ADAPTER
 };
 
 struct turn_ids {
@@ -198,6 +198,15 @@ static int apply_thought(struct record_cursor *c, struct session *x, size_t n)
     return c->bad ? -EBADMSG : 0;
 }
 
+/* @with: the session has an adapter from now on. */
+static int apply_adapter(struct record_cursor *c, struct session *x, bool with)
+{
+    size_t len = 0;
+    const char *name = with ? record_bytes(c, &len) : "";
+    if (c->bad || (with && len == 0)) return -EBADMSG;
+    return session_set_adapter(x, name, len);
+}
+
 /* The number of the answer's message, from 1, if the record has one turn and not a whole log: its last message, if that
  * is the only answer behind the first @before messages. 0: it cannot be told. */
 static size_t answer_of(const struct session_content *c, size_t before)
@@ -244,6 +253,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x, message);
     if (r == 0) r = apply_last(&c, x, *flags);
     if (r == 0 && *flags & SESSION_RECORD_THOUGHT) r = apply_thought(&c, x, outcomes);
+    if (r == 0) r = apply_adapter(&c, x, *flags & SESSION_RECORD_ADAPTER);
     if (r < 0) return r;
     const uint8_t *summary = record_fixed(&c, SESSION_SUMMARY_BYTES);
     if (!summary || c.p != c.end || !session_summary_read(summary, &s)) return -EBADMSG;

@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 /* Of these, an older hobd does not know. */
-enum { NEWER = SESSION_RECORD_PARTS | SESSION_RECORD_NOTE | SESSION_RECORD_THOUGHT };
+enum { NEWER = SESSION_RECORD_PARTS | SESSION_RECORD_NOTE | SESSION_RECORD_THOUGHT | SESSION_RECORD_ADAPTER };
 
 #define RECORD_MAX ((size_t)1 << 30) /* bytes of a payload */
 
@@ -176,7 +176,8 @@ static uint8_t flags_of(const struct session *x, size_t from, size_t outcomes)
     return (uint8_t)((c->raw ? SESSION_RECORD_RAW : 0) | (c->failed.len ? SESSION_RECORD_FAILED : 0) |
                      (needs_parts(x, from, outcomes) ? SESSION_RECORD_PARTS : 0) |
                      (c->note.len ? SESSION_RECORD_NOTE : 0) | (has_thought(c, outcomes) ? SESSION_RECORD_THOUGHT : 0) |
-                     (record_media_count(x, from) ? SESSION_RECORD_MEDIA : 0));
+                     (record_media_count(x, from) ? SESSION_RECORD_MEDIA : 0) |
+                     (c->adapter.len ? SESSION_RECORD_ADAPTER : 0));
 }
 
 int session_summary_write(struct buf *b, const struct session_summary *s)
@@ -218,6 +219,7 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0 && x->content.failed.len) r = record_put_bytes(out, x->content.failed.data, x->content.failed.len);
     if (r == 0 && x->content.note.len) r = record_put_bytes(out, x->content.note.data, x->content.note.len);
     if (r == 0 && flags & SESSION_RECORD_THOUGHT) r = put_thought(out, x, outcomes);
+    if (r == 0 && x->content.adapter.len) r = record_put_bytes(out, x->content.adapter.data, x->content.adapter.len);
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);

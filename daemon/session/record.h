@@ -21,6 +21,7 @@ enum {
     SESSION_RECORD_NOTE = 8,
     SESSION_RECORD_THOUGHT = 16,
     SESSION_RECORD_MEDIA = 32,
+    SESSION_RECORD_ADAPTER = 64,
 }; /* flags */
 
 /* What a record has that an older hobd refuses. */

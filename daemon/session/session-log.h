@@ -35,7 +35,8 @@
  *
  * Turn: the change from the content so far to the new content.
  *
- *     u8 flags (1: raw, 2: failed, 4: parts, 8: note, 16: thought, 32: media)   u8 context policy (enum proto_context)
+ *     u8 flags (1: raw, 2: failed, 4: parts, 8: note, 16: thought, 32: media, 64: adapter)
+ *     u8 context policy (enum proto_context)
  *     model[16]
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
@@ -58,6 +59,7 @@
  *     error message: bytes                        only with the flag failed
  *     note: bytes                                 only with the flag note, in a record of a kind with parts
  *     tokens of thinking × n                      only with the flag thought: one for each outcome
+ *     adapter: bytes                              only with the flag adapter, in a record of a kind with parts
  *     summary
  *
  * Summary, 32 bytes: u64 last use (realtime microseconds), u64 bytes in memory, u32 ids, u32 messages, u64 XXH3-64 of

@@ -59,6 +59,7 @@ static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsign
         for (size_t d = 0; d < a->dim; d++) s[j] = fmaf(q[d], k(a->k[ib], a->dim, d, j), s[j]);
         s[j] *= a->scale;
         if (a->cap > 0) s[j] = ref_softcap(s[j], a->cap);
+        if (a->slope) s[j] = fmaf(-a->slope[iq], fabsf((float)((int32_t)(ib * KV_BLOCK + j) - a->at[iq])), s[j]);
         if (s[j] > max) max = s[j];
     }
     max += 0.0f;

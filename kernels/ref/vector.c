@@ -73,6 +73,25 @@ void REF(gelu)(float *x, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = x[i] / (1 + ref_exp(x[i] * fmaf(GELU_B, x[i] * x[i], GELU_A)));
 }
 
+static float ref_erf(float x)
+{
+    static const float p[] = ERF_P, q[] = ERF_Q;
+    const float z = x > ERF_LIMIT ? ERF_LIMIT : x < -ERF_LIMIT ? -ERF_LIMIT : x, s = z * z;
+    float top = p[0], below = q[0];
+    for (size_t i = 1; i < sizeof(p) / sizeof(*p); i++) top = fmaf(top, s, p[i]);
+    for (size_t i = 1; i < sizeof(q) / sizeof(*q); i++) below = fmaf(below, s, q[i]);
+    const float y = z * top / below;
+    return y > 1 ? 1 : y < -1 ? -1 : y;
+}
+
+void REF(gelu_erf)(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float y = gate[i] * 0.5f * (1 + ref_erf(gate[i] * SQRT_HALF));
+        gate[i] = up ? y * up[i] : y;
+    }
+}
+
 void REF(relu_sqr)(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

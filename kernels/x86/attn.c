@@ -25,7 +25,7 @@ V size_t width(const struct kern_attn *a)
 
 struct state {
     const struct kern_attn *a;
-    size_t first;                    /* query of the tile */
+    size_t first, pos;               /* query of the tile; position of the block's first key */
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
     float p[TILE_Q][KV_BLOCK];
 };
@@ -50,7 +50,15 @@ V const uint16_t *scales(const void *block, size_t dim)
     return (const void *)((const uint8_t *)block + kv_codes(dim));
 }
 
-/* p[i][j] = q_i·k_j * scale, softcapped, also for keys that are masked. */
+/* ALiBi of query @i: the scores of 16 keys, of which the first is at @pos. */
+V v16 biased(const struct kern_attn *a, size_t i, v16 s, size_t pos)
+{
+    static const float lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const v16 d = v16_add(v16_load(lanes), v16_set1((float)((int32_t)pos - a->at[i])));
+    return v16_fma(v16_set1(-a->slope[i]), v16_max(d, v16_sub(v16_set1(0), d)), s);
+}
+
+/* p[i][j] = q_i·k_j * scale, softcapped, with ALiBi, also for keys that are masked. */
 V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
 {
     const struct kern_attn *a = s->a;
@@ -81,6 +89,7 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
     for (unsigned i = 0; i < nq; i++) {
         v16 s0 = v16_mul(acc[i][0], v16_set1(a->scale)), s1 = v16_mul(acc[i][1], v16_set1(a->scale));
         if (a->cap > 0) s0 = v16_softcap(s0, v16_set1(a->cap)), s1 = v16_softcap(s1, v16_set1(a->cap));
+        if (a->slope) s0 = biased(a, s->first + i, s0, s->pos), s1 = biased(a, s->first + i, s1, s->pos + 16);
         v16_store(s->p[i], s0);
         v16_store(s->p[i] + 16, s1);
     }
@@ -234,6 +243,7 @@ V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k
     }
     if (!any) return;
     s->first = first;
+    s->pos = pos;
     scores(nq, s, k, kv);
     softmax(nq, s);
     if (nq % PV_Q == 0) {

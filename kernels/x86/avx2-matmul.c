@@ -25,9 +25,17 @@ V __m256i widen(__m256i pairs, short factor)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(factor));
 }
 
+/* @x, whose sum the compiler may not reorder: its tree of all products of a block needs more registers than there are,
+ * and half of the time went into storing them. */
+V __m256i keep(__m256i x)
+{
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 V __m256i dot_add(__m256i sum, __m256i codes, const int8_t *q)
 {
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, spread(q)));
+    return keep(_mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, spread(q))));
 }
 
 V __m256i load(const uint8_t *p)
@@ -200,22 +208,25 @@ V void block_halves(unsigned nt, const struct panel_form *f, __m256 *acc, struct
     add_scaled(nt, acc, isum, negative(halves(w.m)), x.d);
 }
 
-V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
-            enum kern_type type)
+/* acc[half][t] of @nt tokens, for the halves from @first to before @last of a panel: rows 0-7, rows 8-15. */
+V void tile_halves(unsigned nt, unsigned first, unsigned last, __m256 (*acc)[MOST], const uint8_t *w,
+                   const struct kern_acts *x, size_t t0, enum kern_type type)
 {
     const struct panel_form *f = &panel_forms[type];
     const size_t nb = x->k / KERN_BLOCK;
     const struct kern_act a = kern_act(x->n, t0, nb);
     struct acts at = {x->q + a.at * KERN_BLOCK, x->d + a.at, x->s + a.at * 2};
-    __m256 acc[2][MOST];
     UNROLL
-    for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
+    for (unsigned half = first; half < last; half++) {
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) acc[half][t] = _mm256_setzero_ps();
+    }
     for (size_t b = 0; b < nb; b++, at.q += a.step * KERN_BLOCK, at.d += a.step, at.s += a.step * 2) {
         const size_t i = b % f->blocks;
         const uint8_t *c = w + i * f->step, *sub = w + f->sub + i * f->sub_step;
-        if (t0 == 0) panel_prefetch(c, f->group / f->blocks);
+        if (t0 == 0 && first == 0) panel_prefetch(c, f->group / f->blocks);
         UNROLL
-        for (unsigned half = 0; half < 2; half++) { /* rows 0-7, rows 8-15 */
+        for (unsigned half = first; half < last; half++) {
             struct packed p = {c + half * 32, sub + half * 8, w + f->d + half * 16, w + f->m + half * 16};
             if (f->scales == PANEL_HALVES)
                 block_halves(nt, f, acc[half], p, at);
@@ -223,6 +234,20 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
                 block(nt, f, acc[half], p, at);
         }
         if (i + 1u == f->blocks) w += f->group;
+    }
+}
+
+/* The sums of 8 rows and 4 tokens stay in registers: the panel, which is in a cache, is read twice. With fewer tokens
+ * memory is the limit. */
+V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
+            enum kern_type type)
+{
+    __m256 acc[2][MOST];
+    if (nt < MOST) {
+        tile_halves(nt, 0, 2, acc, w, x, t0, type);
+    } else {
+        tile_halves(nt, 0, 1, acc, w, x, t0, type);
+        tile_halves(nt, 1, 2, acc, w, x, t0, type);
     }
     UNROLL
     for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);

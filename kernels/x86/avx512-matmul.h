@@ -6,15 +6,16 @@
  * block starts at -bias * sum of the activations, because the codes are unsigned. Per block one conversion, one product
  * of the two scales, one fma.
  *
- * A tile is one or two panels and up to MOST tokens, or more panels and fewer tokens. Of many tokens, the first tile
- * unpacks the codes to bytes and the scales to floats, a chunk of the columns at a time, into a buffer that stays in L1
- * for the others.
+ * A tile is one or two panels and up to MOST or MOST_PAIR tokens, or more panels and fewer tokens. Of many tokens, the
+ * first tile unpacks the codes to bytes and the scales to floats, a chunk of the columns at a time, into a buffer that
+ * stays in L1 for the others.
  */
 #include "kernels/table.h"
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define MOST         6    /* tokens of a tile */
+#define MOST         8    /* tokens of a tile of one panel */
+#define MOST_PAIR    6    /* of two panels; more than that do not fit into the registers */
 #define PANELS       8    /* of a tile of one token */
 #define FEW_AHEAD    1024 /* bytes of prefetch in each of several streams */
 #define FILL_FROM    32   /* tokens: with fewer, unpacking again is cheaper than the stores */
@@ -257,10 +258,20 @@ V void tile_of(struct tile k, size_t nt, float *out, size_t ld, const struct chu
         tile(with_tokens(k, 3), out, ld, c, *x, rows);
     else if (k.mode <= PACKED && (nt == 4 || k.np == 4))
         tile(with_tokens(k, 4), out, ld, c, *x, rows);
+    else if (k.mode == ALONE && k.np == 1 && nt == MOST)
+        tile(with_tokens(k, MOST), out, ld, c, *x, rows);
+    else if (k.mode == ALONE && k.np == 1 && nt == MOST - 1)
+        tile(with_tokens(k, MOST - 1), out, ld, c, *x, rows);
     else if (nt == 5)
         tile(with_tokens(k, 5), out, ld, c, *x, rows);
     else
-        tile(with_tokens(k, MOST), out, ld, c, *x, rows);
+        tile(with_tokens(k, MOST_PAIR), out, ld, c, *x, rows);
+}
+
+/* Tokens of a tile of @np panels, of @n tokens in all, at most. AMD was measured with MOST_PAIR alone. */
+V size_t tile_tokens(unsigned np, size_t n)
+{
+    return np == 1 && n <= MOST && !kern_one_stream ? MOST : MOST_PAIR;
 }
 
 /* The tokens of one group, from token @first on, in tiles of nearly equal sizes. Returns the number of tokens. */
@@ -271,9 +282,10 @@ V size_t group_tiles(unsigned np, enum kern_type type, float *out, size_t ld, st
     const size_t at = a.at + c->b * a.step;
     struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
     out += first * ld;
-    for (size_t t = 0, nt, left = (a.step + MOST - 1) / MOST; left; t += nt, left--, c->mine++) {
+    const size_t most = tile_tokens(np, x->n);
+    for (size_t t = 0, nt, left = (a.step + most - 1) / most; left; t += nt, left--, c->mine++) {
         nt = (a.step - t + left - 1) / left;
-        if (np > 2 || x->n <= MOST)
+        if (np > 2 || x->n <= most)
             tile_of((struct tile){np, 0, type, ALONE}, nt, out, ld, c, &in, rows);
         else if (x->n < FILL_FROM)
             tile_of((struct tile){np, 0, type, PACKED}, nt, out + t * ld, ld, c, &in, rows);
@@ -289,18 +301,22 @@ V size_t group_tiles(unsigned np, enum kern_type type, float *out, size_t ld, st
 V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chunk *c, const struct kern_acts *x,
              unsigned rows)
 {
-    c->step = (x->n + MOST - 1) / MOST; /* KERN_GROUP is a multiple of MOST */
+    const size_t most = tile_tokens(np, x->n); /* KERN_GROUP is a multiple of it */
+    c->step = (x->n + most - 1) / most;
     for (size_t t = 0; t < x->n;) t += group_tiles(np, type, out, ld, c, x, t, rows);
 }
 
 /* Number of panels of the next tile. Each is a stream from memory, and few tokens leave registers for more of them. On
  * Intel (Emerald Rapids, Ice Lake; two threads) 8 streams of one token are 1.25 to 1.5 times as fast as one, and 4 of 3
- * or 4 tokens 1.1 times as fast as two. On AMD (Zen 4) one stream is 1.05 to 1.9 times as fast as several up to MOST
- * tokens, and then 1.05 to 1.25 times where halves have sub-scales, which take registers. */
+ * or 4 tokens 1.1 times as fast as two; of 7 or 8 tokens one tile of a single panel, which unpacks its codes once,
+ * is 1.15 times as fast as two tiles of two panels (Emerald Rapids). On AMD (Zen 4) one stream is 1.05 to 1.9 times as
+ * fast as several up to MOST_PAIR tokens, and then 1.05 to 1.25 times where halves have sub-scales, which take
+ * registers. */
 V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
 {
     const bool simple = !panel_has_pairs(form(type)) && !panel_has_bits(form(type));
-    if (kern_one_stream && (tokens <= MOST || (tokens < FILL_FROM && has_halves(type)))) return 1;
+    if (kern_one_stream && (tokens <= MOST_PAIR || (tokens < FILL_FROM && has_halves(type)))) return 1;
+    if (!kern_one_stream && tokens > MOST_PAIR && tokens <= MOST) return 1;
     if (tokens == 1 && simple && rows > 7 * KERN_ROWS) return 8;
     if (tokens <= (simple ? 4 : 2) && rows > 3 * KERN_ROWS) return 4;
     return rows > KERN_ROWS ? 2 : 1;

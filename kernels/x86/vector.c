@@ -185,6 +185,42 @@ void X86(gelu)(float *x, size_t n)
     if (i < n) v16_store_n(x + i, gelu_alone(v16_load_n(x + i, n - i)), n - i);
 }
 
+/* min and max return their second operand if one is a NaN */
+V v16 clamp(v16 x, float limit)
+{
+    return v16_max(v16_set1(-limit), v16_min(v16_set1(limit), x));
+}
+
+V v16 gelu_erf(v16 x)
+{
+    static const float p[] = ERF_P, q[] = ERF_Q;
+    const v16 z = clamp(v16_mul(x, v16_set1(SQRT_HALF)), ERF_LIMIT), s = v16_mul(z, z);
+    v16 top = v16_set1(p[0]), below = v16_set1(q[0]);
+    UNROLL
+    for (size_t i = 1; i < sizeof(p) / sizeof(*p); i++) top = v16_fma(top, s, v16_set1(p[i]));
+    UNROLL
+    for (size_t i = 1; i < sizeof(q) / sizeof(*q); i++) below = v16_fma(below, s, v16_set1(q[i]));
+    const v16 y = clamp(v16_div(v16_mul(z, top), below), 1);
+    return v16_mul(v16_mul(x, v16_set1(0.5f)), v16_add(v16_set1(1), y));
+}
+
+V v16 gelu_erf_mul(v16 gate, v16 up)
+{
+    return v16_mul(gelu_erf(gate), up);
+}
+
+void X86(gelu_erf)(float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    if (up) {
+        for (; i + 16 <= n; i += 16) v16_store(gate + i, gelu_erf_mul(v16_load(gate + i), v16_load(up + i)));
+        if (i < n) v16_store_n(gate + i, gelu_erf_mul(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
+        return;
+    }
+    for (; i + 16 <= n; i += 16) v16_store(gate + i, gelu_erf(v16_load(gate + i)));
+    if (i < n) v16_store_n(gate + i, gelu_erf(v16_load_n(gate + i, n - i)), n - i);
+}
+
 V v16 relu_sqr(v16 x)
 {
     v16 m = v16_max(v16_set1(0), x); /* max returns its second operand if one is a NaN */

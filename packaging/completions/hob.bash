@@ -90,6 +90,20 @@ _hob_sessions() {
     _hob_offer -q "${names[@]}"
 }
 
+# Numbers of the last exchanges of the log.
+_hob_exchanges() {
+    local ids
+    mapfile -t ids < <(timeout 1 "$hob" log list 2>/dev/null </dev/null | grep -oE '^@[0-9]+')
+    _hob_offer "${ids[@]}"
+}
+
+# Names of templates, as the program lists them.
+_hob_templates() {
+    local names
+    mapfile -t names < <(timeout 1 "$hob" templates 2>/dev/null </dev/null | sed '1d; s/  .*//')
+    _hob_offer -q "${names[@]}"
+}
+
 # Set option to the option whose value is being completed, or to nothing. $1: the options that take a value.
 _hob_option() {
     local last=${words[${#words[@]} - 2]}
@@ -104,11 +118,11 @@ _hob_option() {
 
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
-    local valued="-m --model -s --system -f --file -a --image --audio -S --session --fork --priority --speculate --context --n -n --max-tokens --temp --top-p --top-k
+    local valued="-m --model -s --system -f --file -a --image --audio -t --template -p --param -S --session --fork --priority --speculate --adapter --adapter-of --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
-        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines --out --jobs --dims --pooling
         --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds
-        --tool-timeout"
+        --tool-timeout --number --prefix --question-prefix --max-size --log-size --log-age --limit"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -129,50 +143,82 @@ _hob() {
     [[ ! $ended ]] || return 0
     _hob_option "$valued"
     case $option in
-    -m | --model) _hob_models; return ;;
+    -m | --model | --adapter-of) _hob_models; return ;;
     -S | --session) _hob_sessions; return ;;
+    -t | --template) _hob_templates; return ;;
     --priority) _hob_offer infill interactive batch; return ;;
     --speculate) _hob_offer auto off lookup draft; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
     --on-limit) _hob_offer close cut; return ;;
+    --pooling) _hob_offer mean cls last; return ;;
     --think) _hob_offer hide show stderr on off; return ;;
     --tool-choice) _hob_offer auto none required; return ;;
-    -f | --file | -a | --image | --audio | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool) _hob_files; return ;;
+    -f | --file | -a | --image | --audio | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool | --out) _hob_files; return ;;
     ?*) return ;;
+    esac
+    case $cur:${words[${#words[@]} - 2]} in
+    @*:-c | @*:--continue) _hob_exchanges; return ;;
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        status | sessions | stop)
+        status | sessions | stop | templates)
             _hob_offer --model --quiet --verbose --help --version
-            [[ $command == stop ]] || _hob_offer --json
+            [[ $command == stop || $command == templates ]] || _hob_offer --json
             [[ $command != status ]] || _hob_offer --watch
             ;;
         models)
             _hob_offer --quiet --help
             case $verb in
             '' | list) _hob_offer --json ;;
-            add) _hob_offer --copy --link --force --system ;;
+            add) _hob_offer --copy --link --force --system --adapter-of ;;
             pull) _hob_offer --sha256 --insecure-http --force --system ;;
-            rm) _hob_offer --system ;;
+            rm) _hob_offer --system --adapter-of ;;
+            esac
+            ;;
+        index) _hob_offer --model --dims --prefix --question-prefix --max-size --no-ignore --list --rm --jsonl --quiet --help ;;
+        find) _hob_offer --answer --number --model --jsonl --quiet --verbose --help ;;
+        log)
+            _hob_offer --quiet --help
+            case $verb in
+            '' | list | search) _hob_offer --limit --json ;;
+            show) _hob_offer --json ;;
+            rm) _hob_offer --all ;;
+            export) _hob_offer --jsonl ;;
             esac
             ;;
         media) _hob_offer --json --output --help ;;
+        do)
+            _hob_offer --model --file --image --audio --no-stdin --max-tokens --timeout --priority --speculate --temp --top-p --top-k \
+                --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
+                --mirostat --mirostat-eta --seed --think --think-budget \
+                --adapter --log --no-log --log-size --log-age --quiet --verbose --print --no-context --help --version
+            ;;
         chat)
-            _hob_offer --model --system --session --priority --speculate --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
+            _hob_offer --model --system --file --image --audio --session --priority --speculate --adapter --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
                 --mirostat --mirostat-eta --seed --stop --timeout --schema --grammar --regex --choice --on-limit \
                 --schema-lenient --any-order --compact --think --think-budget --tool --tool-choice --yes --tool-rounds --tool-timeout \
-                --render --quiet --verbose --help --version
+                --log --no-log --log-size --log-age --render --quiet --verbose --help --version
             ;;
+        embed) _hob_offer --model --dims --pooling --jsonl --npy --priority --timeout --quiet --verbose --help --version ;;
+        rank) _hob_offer --model --jsonl --priority --timeout --quiet --verbose --help --version ;;
         infill)
             _hob_offer --model --prefix-file --suffix-file --at --max-lines --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-                --mirostat --mirostat-eta --seed --stop --priority --speculate --timeout --no-stream --jsonl --logprobs --quiet --verbose \
-                --help --version
+                --mirostat --mirostat-eta --seed --stop --priority --speculate --adapter --timeout --no-stream --jsonl --logprobs --quiet --verbose \
+                --log --no-log --log-size --log-age --help --version
+            ;;
+        batch | map)
+            _hob_offer --model --system --raw --special --context --max-tokens --stop --ignore-eos --timeout --priority --speculate --temp --top-p --top-k \
+                --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
+                --adapter --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \
+                --schema-lenient --any-order --compact --think --think-budget --quiet --verbose --extract --jobs --resume --help --version
+            [[ $command == map ]] || _hob_offer --file --image --audio --tools --tool-choice --logprobs --out --ordered
+            [[ $command == batch ]] || _hob_offer --write --null
             ;;
         *)
-            _hob_offer --model --system --file --image --audio --raw --special --no-stdin --warm --session --continue --fork --wait \
-                --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --speculate --temp --top-p --top-k \
+            _hob_offer --model --system --file --image --audio --template --param --raw --special --no-stdin --warm --session --continue --fork --wait \
+                --context --detach --log --no-log --log-size --log-age --max-tokens --stop --ignore-eos --n --timeout --priority --speculate --adapter --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
                 --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \
                 --schema-lenient --any-order --compact --think --think-budget --tools --tool --tool-choice --yes --tool-rounds \
@@ -183,9 +229,15 @@ _hob() {
         return
     fi
     case $command:$verb in
-    :) _hob_offer status sessions models media chat infill stop ;;
-    media:*) _hob_files ;;
-    sessions:) _hob_offer list show fork rename rm ;;
+    :) _hob_offer status sessions models log media chat infill batch map embed rank index find templates do stop ;;
+    templates:) _hob_offer list show edit ;;
+    templates:show | templates:edit) ((count)) || _hob_templates ;;
+    log:) _hob_offer list search show rm export on off ;;
+    log:show | log:rm | log:export) _hob_exchanges ;;
+    batch:* | map:*) _hob_files ;;
+    index:) _hob_files ;;
+    media:* | embed:* | rank:?*) _hob_files ;;
+    sessions:) _hob_offer list show search fork rename rm ;;
     sessions:rm) _hob_sessions ;;
     models:) _hob_offer list add pull rm ;;
     models:add) ((count)) || _hob_gguf ;;
@@ -199,30 +251,30 @@ _hobd() {
     COMPREPLY=()
     _hob_words
     if ((${#words[@]} == 2)) && [[ $cur != -* ]]; then
-        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect media encode simulate
+        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect media encode embed simulate
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
-    _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --packed-file \
+    _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
---batch-window --draft --speculate --stop-timeout --confine \
+--batch-window --adapter --draft --speculate --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
---block --step-ms --load --stretch --requests --plot --mmproj"
+--block --step-ms --load --stretch --requests --plot --mmproj --adapter-of"
     case $option in
     -m | --model | --draft) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
     --speculate) _hob_offer auto off lookup draft; return ;;
     --policy) _hob_offer hob fcfs; return ;;
-    --mmproj) _hob_gguf; return ;;
+    --mmproj | --adapter-of) _hob_gguf; return ;;
     --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
     ?*) return ;;
     esac
     case $command:$cur in
     serve:-*)
-        _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --mmproj --packed-file \
+        _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --mmproj --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
-            --queue-timeout --batch-tokens --batch-window --draft --speculate --stop-timeout --confine --system --verbose --quiet --help --version
+            --queue-timeout --batch-tokens --batch-window --adapter --draft --speculate --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --roofline --plot --json --help
@@ -233,12 +285,13 @@ _hobd() {
     constrain:-*) _hob_offer --model --grammar --regex --schema --any-order --compact --schema-lenient --cases --json --help ;;
     template:-*) _hob_offer --model --template --now --help ;;
     parse:-*) _hob_offer --model --template --stream --help ;;
-    inspect:-*) _hob_offer --json --supported --help ;;
+    inspect:-*) _hob_offer --json --adapter-of --supported --help ;;
     inspect:*) _hob_gguf ;;
     media:-*) _hob_offer --json --output --help ;;
     media:*) _hob_files ;;
     encode:-*) _hob_offer --mmproj --class-last --pooled --threads --json --output --help ;;
     encode:*) _hob_files ;;
+    embed:-*) _hob_offer --model --jsonl --pooling --dims --no-normalize --batch --time --threads --json --help ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \
             --caches --json --plot --help

@@ -14,7 +14,7 @@ struct backend *tiny_backend(const struct gguf *g, const struct tiny_backend_con
     struct backend *b = NULL;
     assert_int_equal(hparams_read(&s, g), 0);
     uint32_t ctx = c->ctx ? c->ctx : s.ctx, blocks = c->blocks ? c->blocks : 8 * ((ctx + KV_BLOCK - 1) / KV_BLOCK);
-    size_t block = (size_t)s.groups[0].n_layers * backend_kv_bytes(&s, c->kv_type);
+    size_t block = (size_t)s.groups[0].n_layers * backend_kv_bytes(&s, c->kv_type, 0);
     const uint64_t states = hparams_state(&s) ? TINY_STATES * hparams_state(&s)->state_bytes : 0;
     struct backend_config config = {.threads = c->threads ? c->threads : 1,
                                     .ctx = ctx,
@@ -74,6 +74,8 @@ struct batch_entry backend_seq_entry(struct backend_seq *s, uint32_t n)
                                 .tokens = s->tokens + s->done,
                                 .sinks = s->sinks,
                                 .window = s->window,
+                                .adapter = s->adapter,
+                                .adapter_scale = s->adapter_scale,
                                 .want = s->want + s->done};
 }
 
@@ -114,6 +116,7 @@ void backend_seq_some_wanted(struct backend *b, const struct backend_seq *all, u
     backend_seq_init(&s, b, all->n, 0, first_block);
     memcpy(s.tokens, all->tokens, s.n * sizeof(*s.tokens));
     s.sinks = all->sinks, s.window = all->window;
+    s.adapter = all->adapter, s.adapter_scale = all->adapter_scale;
     for (uint32_t i = 0; i < s.n; i++) s.want[i] = i / 5 % 3 == 1 || i % 17 == 0 ? WANT_LOGITS : WANT_NOTHING;
     struct batch_entry e = backend_seq_entry(&s, s.n);
     int r = b->ops->forward(b, &e, 1, s.logits, NULL);

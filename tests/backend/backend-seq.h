@@ -23,10 +23,12 @@ void seeded_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
 struct backend_seq {
     int32_t *tokens;
     uint32_t n, done, vocab;
-    uint32_t sinks, window;         /* as in struct batch_entry */
-    uint32_t *blocks;               /* [n_blocks] */
-    uint32_t *window_blocks;        /* [n_blocks] of the second group, owned by the test; NULL: as blocks */
-    uint32_t state;                 /* block of its state, from first_block / 8 on */
+    uint32_t sinks, window;  /* as in struct batch_entry */
+    uint32_t *blocks;        /* [n_blocks] */
+    uint32_t *window_blocks; /* [n_blocks] of the second group, owned by the test; NULL: as blocks */
+    uint32_t state;          /* block of its state, from first_block / 8 on */
+    uint32_t adapter;        /* as in struct batch_entry */
+    float adapter_scale;
     const struct state_save *saves; /* of the next entry */
     uint32_t n_saves;
     const uint32_t *groups[KV_GROUPS_MAX];

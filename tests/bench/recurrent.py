@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """The prefix cache with a recurrent model: the tokens that a conversation computes, and the time to the first token of a
 new question about a read document.
-usage: recurrent.py [-t THREADS] [--turns N] [--tokens N] [--document N] [--seed N] [--json] [--state-share N] HOBD MODEL
+usage: recurrent.py [-t THREADS] [--turns N] [--tokens N] [--document N] [--seed N] [--json] [--state-share N]
+                    [--peer LLAMA-SERVER [--peer-model PATH] [--peer-port PORT]] HOBD MODEL
 A conversation of a session grows to --tokens tokens in --turns turns, a third of each turn an answer. In its middle it is
 forked, and the fork gets a turn too. Then the daemon is restarted, and each of both gets another turn. Printed: the tokens
 computed at each turn by its new tokens (all that the turn adds to the prompt), the worst and in all; the bytes of stored
 states by those of KV at the end. Then a document of --document tokens is read with a question, and asked another one: the
-time to the first token by that of the first one, and the tokens that it computed."""
+time to the first token by that of the first one, and the tokens that it computed. With --peer, llama.cpp's server, whose
+path of the file may be another one, is asked the same questions."""
 import argparse
 import atexit
 import json
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -96,10 +99,14 @@ def conversation(o, home, options):
     return out
 
 
-def document(o, home, options):
+def document_text(o):
     rnd = random.Random(o.seed + 1)
+    return " ".join(rnd.choice(WORDS) for _ in range(int(o.document * Talk.words_a_token)))
+
+
+def document(o, home, options):
     p, c = start(o.hobd, o.model, home, options)
-    doc = " ".join(rnd.choice(WORDS) for _ in range(int(o.document * Talk.words_a_token)))
+    doc = document_text(o)
     keys = {"max_tokens": 8, "ignore_eos": True, "temperature": 0}
     first, second, again = (c.answer(doc + q, **keys, **more).end for q, more in
                             (("\n\nWhere do the ships pass?", {}), ("\n\nAnd who is it that jumps over the dog?", {}),
@@ -108,6 +115,36 @@ def document(o, home, options):
     cold, ms = min(first["timings"]["ttft_ms"], again["timings"]["ttft_ms"]), second["timings"]["ttft_ms"]
     return {"tokens": first["usage"]["prompt"], "cold_ms": cold, "ms": ms, "ratio": cold / ms,
             "computed": second["usage"]["prompt"] - second["usage"]["cached"]}
+
+
+def peer_ask(url, text):
+    """Milliseconds to the first token, and the tokens computed before it."""
+    body = json.dumps({"prompt": text, "n_predict": 1, "cache_prompt": True, "temperature": 0}).encode()
+    start = time.monotonic()
+    with urllib.request.urlopen(urllib.request.Request(url + "/completion", body, {"Content-Type": "application/json"}), timeout=900) as f:
+        answer = json.load(f)
+    return (time.monotonic() - start) * 1000, answer["timings"]["prompt_n"]
+
+
+def peer_document(o):
+    url = f"http://127.0.0.1:{o.peer_port}"
+    argv = [*o.peer.split(), "-m", o.peer_model or o.model, "--port", str(o.peer_port), "-c", str(2 * o.document), "--parallel", "1",
+            "--no-webui", *(["-t", str(o.threads)] if o.threads else [])]
+    p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    atexit.register(p.kill)
+    while True:
+        assert p.poll() is None, "the peer has ended"
+        try:
+            urllib.request.urlopen(url + "/health", timeout=5).close()
+            break
+        except OSError:
+            time.sleep(0.2)
+    doc = document_text(o)
+    cold, tokens = peer_ask(url, doc + "\n\nWhere do the ships pass?")
+    ms, computed = peer_ask(url, doc + "\n\nAnd who is it that jumps over the dog?")
+    p.terminate()
+    p.wait(60)
+    return {"tokens": tokens, "cold_ms": cold, "ms": ms, "ratio": cold / ms, "computed": computed}
 
 
 def measure_words(o, home, options):
@@ -128,6 +165,9 @@ def main():
     a.add_argument("--kv-bytes", default="2G")
     a.add_argument("--only", choices=["conversation", "document"])
     a.add_argument("--json", action="store_true")
+    a.add_argument("--peer")
+    a.add_argument("--peer-model")
+    a.add_argument("--peer-port", type=int, default=18080)
     a.add_argument("hobd")
     a.add_argument("model")
     o = a.parse_args()
@@ -141,6 +181,8 @@ def main():
             out["conversation"] = conversation(o, home, options)
         if o.only != "conversation":
             out["document"] = document(o, home, options)
+            if o.peer:
+                out["document of the peer"] = peer_document(o)
     if o.json:
         print(json.dumps(out))
         return
@@ -148,8 +190,8 @@ def main():
         print(f"conversation of {x['tokens']} tokens in {x['turns']} turns: computed by new tokens {x['all']:.3f}, the worst turn {x['worst']:.3f}")
         print(f"  fork: {', '.join(f'{r:.3f}' for r in x['fork'])}; after a restart: {x['restart'][0]:.3f}, of the fork {x['restart'][1]:.3f}")
         print(f"  {x['states']} states by KV: {x['states_by_kv']:.3f}")
-    if x := out.get("document"):
-        print(f"document of {x['tokens']} tokens: first token after {x['cold_ms']:.0f} ms; of another question {x['ms']:.0f} ms, "
+    for name, x in ((n, x) for n, x in out.items() if n.startswith("document")):
+        print(f"{name}, {x['tokens']} tokens: first token after {x['cold_ms']:.0f} ms; of another question {x['ms']:.0f} ms, "
               f"1/{x['ratio']:.0f} ({x['computed']} tokens computed)")
 
 

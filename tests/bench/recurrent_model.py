@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A file of the shape of LFM2 1.2B or Granite 4.0 H 1B with random weights, for measuring: hobd bench, llama-bench.
-usage: recurrent_model.py [--type Q4_0|Q8_0] lfm2|granitehybrid VOCABULARY OUT
+"""A file of the shape of LFM2 1.2B, Granite 4.0 H 1B or Qwen 3.5 2B with random weights, for measuring: hobd bench, llama-bench.
+usage: recurrent_model.py [--type Q4_0|Q8_0] lfm2|granitehybrid|qwen35 VOCABULARY OUT
 VOCABULARY is a GGUF file, whose tokenizer is taken over."""
 import argparse
 import random
@@ -17,6 +17,8 @@ SHAPES = {
     "lfm2": dict(dim=2048, ffn=8192, heads=32, kv=8, layers=16, attention=[2, 5, 8, 10, 12, 14], taps=3),
     "granitehybrid": dict(dim=1536, ffn=4096, heads=12, kv=4, layers=40, attention=[5, 15, 25, 35], taps=4, inner=3072, state=128,
                           ssm_heads=48, groups=1),
+    "qwen35": dict(dim=2048, ffn=6144, heads=8, kv=2, head=256, layers=24, attention=[3, 7, 11, 15, 19, 23], taps=4, inner=2048, state=128,
+                   ssm_heads=16, groups=16),
 }
 
 
@@ -38,8 +40,13 @@ def keys(arch, s):
         values["shortconv.l_cache"] = s["taps"]
     else:
         values |= {"ssm.conv_kernel": s["taps"], "ssm.inner_size": s["inner"], "ssm.state_size": s["state"], "ssm.group_count": s["groups"],
-                   "ssm.time_step_rank": s["ssm_heads"], "rope.scaling.finetuned": False, "logit_scale": 6.0, "residual_scale": 0.22,
-                   "embedding_scale": 12.0, "attention.scale": 0.0078125}
+                   "ssm.time_step_rank": s["ssm_heads"]}
+    if arch == "granitehybrid":
+        values |= {"rope.scaling.finetuned": False, "logit_scale": 6.0, "residual_scale": 0.22, "embedding_scale": 12.0,
+                   "attention.scale": 0.0078125}
+    if arch == "qwen35":
+        values |= {"attention.head_count_kv": s["kv"], "attention.key_length": s["head"], "attention.value_length": s["head"],
+                   "full_attention_interval": 4, "rope.dimension_count": 64, "rope.dimension_sections": [11, 11, 10, 0]}
     return [key("general.architecture", arch), key("general.name", "random")] + [key(f"{arch}.{k}", v) for k, v in values.items()]
 
 
@@ -50,6 +57,11 @@ def recurrent(arch, s):
         return [("shortconv.in_proj.weight", (dim, 3 * dim), None), ("shortconv.conv.weight", (s["taps"], dim), 0.3),
                 ("shortconv.out_proj.weight", (dim, dim), None)]
     inner, heads = s["inner"], s["ssm_heads"]
+    if arch == "qwen35":
+        return [("attn_qkv.weight", (dim, 3 * inner), None), ("attn_gate.weight", (dim, inner), None),
+                ("ssm_beta.weight", (dim, heads), None), ("ssm_alpha.weight", (dim, heads), None),
+                ("ssm_conv1d.weight", (s["taps"], 3 * inner), 0.3), ("ssm_a", (heads,), -0.5), ("ssm_dt.bias", (heads,), 0.1),
+                ("ssm_norm.weight", (s["state"],), 1.0), ("ssm_out.weight", (inner, dim), None)]
     channels = inner + 2 * s["groups"] * s["state"]
     return [("ssm_in.weight", (dim, inner + channels + heads), None), ("ssm_conv1d.weight", (s["taps"], channels), 0.3),
             ("ssm_conv1d.bias", (channels,), 0.1), ("ssm_dt.bias", (heads,), 0.1), ("ssm_a", (1, heads), -0.5), ("ssm_d", (1, heads), 1.0),
@@ -57,16 +69,18 @@ def recurrent(arch, s):
 
 
 def tensors(arch, s, vocab):
-    dim, ffn, head = s["dim"], s["ffn"], s["dim"] // s["heads"]
+    dim, ffn, head = s["dim"], s["ffn"], s.get("head", s["dim"] // s["heads"])
+    queries, gated = s["heads"] * head, 2 if arch == "qwen35" else 1
     out = [("token_embd.weight", (dim, vocab), None)]
     for i in range(s["layers"]):
         part = recurrent(arch, s)
         if i in s["attention"]:
             kv = s["kv"] * head
-            part = [("attn_q.weight", (dim, dim), None), ("attn_k.weight", (dim, kv), None), ("attn_v.weight", (dim, kv), None),
-                    ("attn_output.weight", (dim, dim), None)]
-            part += [("attn_q_norm.weight", (head,), 1.0), ("attn_k_norm.weight", (head,), 1.0)] if arch == "lfm2" else []
-        part += [("attn_norm.weight", (dim,), 1.0), ("ffn_norm.weight", (dim,), 1.0), ("ffn_gate.weight", (dim, ffn), None),
+            part = [("attn_q.weight", (dim, gated * queries), None), ("attn_k.weight", (dim, kv), None), ("attn_v.weight", (dim, kv), None),
+                    ("attn_output.weight", (queries, dim), None)]
+            part += [("attn_q_norm.weight", (head,), 1.0), ("attn_k_norm.weight", (head,), 1.0)] if arch != "granitehybrid" else []
+        norm = "post_attention_norm.weight" if arch == "qwen35" else "ffn_norm.weight"
+        part += [("attn_norm.weight", (dim,), 1.0), (norm, (dim,), 1.0), ("ffn_gate.weight", (dim, ffn), None),
                  ("ffn_up.weight", (dim, ffn), None), ("ffn_down.weight", (ffn, dim), None)]
         out += [(f"blk.{i}.{name}", dims, value) for name, dims, value in part]
     return out + [("token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight", (dim,), 1.0)]

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The speed of answers with proposed tokens (--speculate auto) by that without (off): a line for each kind of work.
-usage: speculate.py [-t THREADS] [-r ROUNDS] [--only WORD[,WORD…]] [--json OUT] [--draft FILE] HOBD MODEL
+usage: speculate.py [-t THREADS] [-r ROUNDS] [--only WORD[,WORD…]] [--json OUT] [--draft FILE | --mtp] HOBD MODEL
 Each round asks the same with auto and with off, in turn, of the same daemon, and checks that tokens, logprobs and text
 are equal. A round has a salt of its own, so that no answer of a round before can be looked up. The prompts are raw text
 that a small model continues by copying: "edit" has a program, then the first lines of the same program with a name
 replaced, so that the model goes on with the copy; "copy" the same without a new name. A larger model that copies is made
-by copy_model.py. The times are those of decoding.
+by copy_model.py. The times are those of decoding. speculate_peer.py asks llama.cpp's server the same.
 With --draft the daemon has that draft model, and there are three more kinds, in which only the draft model proposes (--speculate draft):
 "draft", greedy prose; "draft-warm", prose at temperature 0.8; "draft-chat", a question of each of the six kinds of prompts, greedy.
+With --mtp the model's own layer that predicts later tokens proposes, in the same three kinds; mtp_model.py makes a model whose layer is right.
 --json: also write the lines as JSON to this file.
 ratio: the median over the rounds of off / auto; low, high: the least and the most; a step: tokens of an answer by steps."""
 import argparse
@@ -304,7 +305,7 @@ class Client:
 def start(hobd, model, threads, root, draft):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
     env.update({f"XDG_{k}_HOME": f"{root}/{k.lower()}" for k in ("STATE", "CACHE", "DATA", "CONFIG")})
-    p = subprocess.Popen([hobd, "serve", "-m", model, "--socket", f"{root}/socket", "-q", "--threads", str(threads), "--draft", draft],
+    p = subprocess.Popen([hobd, "serve", "-m", model, "--socket", f"{root}/socket", "-q", "--threads", str(threads), *(["--draft", draft] if draft else [])],
                          env=env, stderr=open(f"{root}/log", "wb"))
     while p.poll() is None:
         try:
@@ -373,6 +374,7 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--json", metavar="OUT")
     p.add_argument("--draft", default="none")
+    p.add_argument("--mtp", dest="draft", action="store_const", const=None)
     p.add_argument("hobd")
     p.add_argument("model")
     o = p.parse_args()
@@ -394,4 +396,5 @@ def main():
             d.wait(60)
 
 
-main()
+if __name__ == "__main__":
+    main()

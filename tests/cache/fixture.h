@@ -2,6 +2,7 @@
 #pragma once
 /* A KV cache over a backend whose blocks are numbers, with a job pool and directories of its own. */
 #include "daemon/cache/cache.h"
+#include "daemon/cache/disk/disk.h"
 #include "tests/support/folder.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #define FIXTURE_BLOCKS  12
 #define FIXTURE_PAYLOAD (KV_BLOCK * 4)          /* bytes of a block */
-#define FIXTURE_FILE    (256 + FIXTURE_PAYLOAD) /* bytes of its file */
+#define FIXTURE_FILE    DISK_UNIT /* what its file counts */
 
 struct fixture {
     struct kv_cache cache;

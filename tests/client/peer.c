@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/client/peer.h"
+#include "client/embed/embed-command.h"
 #include "client/generate.h"
 #include "client/interrupt.h"
 #include "client/options.h"
@@ -45,6 +46,7 @@ static int client_main(const char *const *args)
     if (o.command == COMMAND_STATUS) r = status_run(&o);
     if (o.command == COMMAND_STOP) r = status_stop(&o);
     if (o.command == COMMAND_SESSIONS) r = sessions_run(&o);
+    if (o.command == COMMAND_EMBED) r = embed_run(&o);
     if (o.command == COMMAND_GENERATE) r = generate_run(&o, -1);
     options_fini(&o);
     return r;

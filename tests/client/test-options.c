@@ -157,7 +157,8 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("unexpected argument 'why' of 'chat' (to send it as a prompt: hob -- chat why …)", "chat", "why");
     REFUSED("--jsonl cannot be used with 'chat'", "chat", "--jsonl");
     REFUSED("--json cannot be used with 'chat'", "chat", "--json");
-    REFUSED("--image cannot be used with 'chat'", "chat", "-a", "x.png");
+    REFUSED("--n cannot be used with 'chat'", "chat", "--n", "2");
+    REFUSED("--image cannot be used with 'infill'", "infill", "--at", "1", "-a", "x.png");
     REFUSED("--audio cannot be used with --raw", "--raw", "--audio", "x.wav", "x");
     REFUSED("--image: must not be empty", "-a", "", "x");
     REFUSED("--audio: standard input can be only one file", "-a", "-", "--audio", "-", "x");
@@ -303,7 +304,7 @@ static void test_sessions_wrongly(void **state)
 {
     char name[PROTO_NAME_MAX + 2];
 
-    REFUSED("unknown subcommand 'of' of 'sessions', use list, show, fork, rename or rm", "sessions", "of",
+    REFUSED("unknown subcommand 'of' of 'sessions', use list, show, fork, rename, rm or search", "sessions", "of",
             "psychotherapy");
     REFUSED("hob -- sessions of", "sessions", "of", "psychotherapy");
     REFUSED("usage: hob sessions list", "sessions", "list", "a");

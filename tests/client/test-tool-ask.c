@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool-ask.c and tool-edit.c, on a terminal with a user. */
+/* tool-ask.c and editor.c, on a terminal with a user. */
 #include "client/interrupt.h"
 #include "client/tool-ask.h"
 #include "tests/support/folder.h"

@@ -88,6 +88,9 @@ class Client(Peer):
     def answer(self, prompt=None, **keys):
         return Answer(list(self.events(self.generate(prompt, **keys))))
 
+    def vectors(self, texts, kind="embed", **keys):
+        return Vectors(list(self.events(self.request(kind, texts=texts, **keys))))
+
     def warm(self, prompt=None, **keys):
         return self.answer(prompt, kind="warm", **keys)
 
@@ -126,3 +129,26 @@ class Answer:
     @property
     def usage(self):
         return self.end["usage"]
+
+
+class Vectors:
+    """What answers embed or rank: rows of bytes, so that equal means bit-equal."""
+
+    def __init__(self, events):
+        self.events = events
+        self.end = events[-1]
+        self.rows, self.tokens, self.cached, self.method = [], [], 0, None
+        for e in events:
+            if e["event"] not in ("embeddings", "scores"):
+                continue
+            values, n = e["vectors" if e["event"] == "embeddings" else "scores"], len(e["tokens"])
+            size = len(values) // n
+            assert e["first"] == len(self.rows) and size * n == len(values) and size % 4 == 0, e
+            self.rows += [values[i * size:(i + 1) * size] for i in range(n)]
+            self.tokens += e["tokens"]
+            self.cached += e["cached"]
+            self.method = e.get("method")
+
+    @property
+    def floats(self):
+        return [struct.unpack(f"<{len(r) // 4}f", r) for r in self.rows]

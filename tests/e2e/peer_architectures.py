@@ -106,4 +106,5 @@ def main():
         out.write_text("[\n" + ",\n".join(map(json.dumps, cases)) + "\n]\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

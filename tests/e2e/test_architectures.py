@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from architectures import RECURRENT, VARIANTS, WINDOWS, arch, arguments, context
+from architectures import FAR, LEARNED, NEAR, RECURRENT, VARIANTS, WINDOWS, arch, arguments, context
 from conftest import HOBD, TOP, mktiny
 from mmprojfiles import Encoder
 
@@ -15,7 +15,7 @@ COLD = ["--cache-bytes", 0]
 LONG = "the quick brown fox jumps over the lazy dog, again and again; " * 3
 KEYS = dict(max_tokens=24, temperature=0.9, seed=11, ignore_eos=True, logprobs=True)
 
-each = pytest.mark.parametrize("variant", VARIANTS)
+each = pytest.mark.parametrize("variant", VARIANTS + NEAR)
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +48,9 @@ def test_greedy_tokens(home, models, case):
 def test_the_recorded_cases():
     assert {c["variant"] for c in CASES} == set(VARIANTS)
     assert all(len(c["ids"]) > 16 for c in CASES)
-    assert all(any(c["variant"] == v and c["n_prompt"] > 200 for c in CASES) for v in WINDOWS)
+    assert all(any(c["variant"] == v and c["n_prompt"] > 200 for c in CASES) for v in WINDOWS if v not in NEAR)
+    for v, window in FAR.items():  # the answer goes past the window, or into the next chunk
+        assert any(c["variant"] == v and c["n_prompt"] < window < c["n_prompt"] + len(c["ids"]) - 16 for c in CASES)
 
 
 @each
@@ -103,6 +105,8 @@ def test_rotating(home, models, variant):
         assert r.returncode == 1 and "cannot rotate" in r.err and "windows" in r.err
     elif variant in RECURRENT:
         assert r.returncode == 1 and "has recurrent layers" in r.err
+    elif variant in LEARNED:
+        assert r.returncode == 1 and "has learned positions" in r.err
     else:
         assert r.returncode == 0 and r.out
     home.hob("--raw", "--context", "shift", "--ignore-eos", "-n", 80, "the little cat", check=0)
@@ -132,4 +136,6 @@ def test_a_model_of_text_only(home, models, tmp_path):
 def test_inspect_tells_of_layers(models):
     out = subprocess.run([HOBD, "inspect", models("glm4moe")], capture_output=True, text=True, check=True).stdout
     assert "architecture glm4moe: 3 layers, width 64, 12 experts of 32, 4 for each token, a shared one of 32, 1 layers without experts and with ffn 96, " in out
-    assert "not computed: 1 more layers, which predict later tokens" in out
+    assert "MTP layer: it proposes tokens; " in out
+    out = subprocess.run([HOBD, "inspect", models("exaone-moe-mtp")], capture_output=True, text=True, check=True).stdout
+    assert "MTP layer" not in out and "not computed: 1 more layers, which predict later tokens" in out

@@ -17,10 +17,19 @@ from httpgate import HOB_HTTP
 
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
-NOT_IN_CHAT = {"file", "image", "audio", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
+NOT_IN_CHAT = {"template", "param", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
                "watch", "tools"}
 INFILL = {"prefix-file", "suffix-file", "at", "max-lines"}  # for nothing else
-NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render", "schema", "grammar",
+BATCH, MAP = {"out", "jobs", "ordered", "resume"}, {"jobs", "resume", "write", "null"}  # likewise, for batch and map
+EMBED = {"dims", "pooling", "npy"}  # for nothing else
+NOT_IN_BATCH = {"template", "param", "log", "no-log", "log-size", "log-age", "session", "continue", "fork", "wait", "detach", "warm", "n", "tool", "yes", "tool-rounds", "tool-timeout", "render", "no-stream",
+                "no-stdin", "jsonl", "json", "watch"}
+NOT_IN_MAP = NOT_IN_BATCH | {"file", "image", "audio", "tools", "tool-choice", "logprobs"}
+DO = {"print", "no-context"}  # for nothing else
+SPECIAL = INFILL | BATCH | MAP | EMBED | DO
+NOT_IN_DO = (NOT_IN_CHAT - {"no-stdin"}) | {"system", "session", "context", "wait", "render", "stop", "ignore-eos", "schema", "grammar", "regex", "choice", "on-limit",
+                                            "schema-lenient", "any-order", "compact", "tool", "tool-choice", "yes", "tool-rounds", "tool-timeout"}
+NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"file", "image", "audio", "system", "session", "context", "wait", "render", "schema", "grammar",
                                                                       "regex", "choice", "on-limit", "schema-lenient", "any-order", "compact",
                                                                       "think", "think-budget", "tool", "tool-choice", "yes", "tool-rounds",
                                                                       "tool-timeout"}
@@ -42,11 +51,18 @@ def valued(name):
 
 
 COMMANDS = {"status": lambda all: {"json", "watch"}, "sessions": lambda all: {"json"}, "stop": lambda all: set(),
-            "chat": lambda all: all - NOT_IN_CHAT - INFILL, "infill": lambda all: all - NOT_IN_INFILL}
+            "chat": lambda all: all - NOT_IN_CHAT - SPECIAL, "infill": lambda all: all - NOT_IN_INFILL - (SPECIAL - INFILL),
+            "batch": lambda all: all - NOT_IN_BATCH - (SPECIAL - BATCH), "map": lambda all: all - NOT_IN_MAP - (SPECIAL - MAP), "templates": lambda all: set(),
+            "do": lambda all: all - NOT_IN_DO - (SPECIAL - DO),
+            "embed": lambda all: {"dims", "pooling", "jsonl", "npy", "priority", "timeout"}, "rank": lambda all: {"jsonl", "priority", "timeout"}}
 
 
-MODELS = {"": {"json"}, "list": {"json"}, "add": {"copy", "link", "force", "system"},
-          "pull": {"sha256", "insecure-http", "force", "system"}, "rm": {"system"}}
+MODELS = {"": {"json"}, "list": {"json"}, "add": {"copy", "link", "force", "system", "adapter-of"},
+          "pull": {"sha256", "insecure-http", "force", "system"}, "rm": {"system", "adapter-of"}}
+
+
+FIND = {"index": {"model", "dims", "prefix", "question-prefix", "max-size", "no-ignore", "list", "rm", "jsonl", "quiet", "help"},
+        "find": {"answer", "number", "model", "jsonl", "quiet", "verbose", "help"}}
 
 
 def models_options(verb):
@@ -133,16 +149,18 @@ class Typist:
 
 def test_bash_offers_the_options_of_help(home):
     options = hob_options()
-    assert bash(home, "hob --") == [f"--{o}" for o in options if o not in INFILL]
+    assert bash(home, "hob --") == [f"--{o}" for o in options if o not in SPECIAL]
     for command, more in COMMANDS.items():
         assert {o[2:] for o in bash(home, f"hob {command} --")} == SHARED | more(set(options)), command
     for option in set(options) - {"help", "version"}:
-        value = [{"priority": "batch", "context": "shift", "on-limit": "cut", "think": "show"}.get(option, "1")] if valued(option) else []
-        for command, others in (("chat", NOT_IN_CHAT | INFILL), ("infill", NOT_IN_INFILL)):
+        value = [{"param": "a=b", "out": "/nowhere/out", "log-size": "1M", "log-age": "1h", "pooling": "mean", "priority": "batch", "context": "shift", "on-limit": "cut", "think": "show"}.get(option, "1")] if valued(option) else []
+        for command, others in (("chat", NOT_IN_CHAT | SPECIAL), ("infill", NOT_IN_INFILL | SPECIAL - INFILL), ("batch", NOT_IN_BATCH | SPECIAL - BATCH - MAP),
+                                ("map", NOT_IN_MAP | SPECIAL - MAP), ("do", NOT_IN_DO | SPECIAL - DO)):
             r = home.hob(command, f"--{option}", *value, env={"HOB_SOCKET": "/nowhere"})
             assert (f"--{option} cannot be used with" in r.err) == (option in others), (command, option)
         r = home.hob(f"--{option}", *value, "x", env={"HOB_SOCKET": "/nowhere"})
-        assert ("can be used only with 'infill'" in r.err) == (option in INFILL), option
+        assert bool(re.search("can be used only with '(infill|batch|map|embed|do)'", r.err)) == (option in SPECIAL), option
+        assert ("can be used only with 'do'" in r.err) == (option in DO), option
 
 
 def test_options_of_models(home):
@@ -153,6 +171,16 @@ def test_options_of_models(home):
         assert {o[2:] for o in bash(home, line)} == models_options(verb), verb
         if shutil.which("fish"):
             assert {o[2:] for o in fish(home, line)} == models_options(verb), verb
+
+
+def test_options_of_index_and_find(home):
+    if (HOB.parent / "hob-find").exists():
+        told = set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", said(HOB, "find", "--help"), re.M))
+        assert told == set.union(*FIND.values())
+    for command, options in FIND.items():
+        assert {o[2:] for o in bash(home, f"hob {command} --")} == options, command
+        if shutil.which("fish"):
+            assert {o[2:] for o in fish(home, f"hob {command} --")} == options, command
 
 
 def test_bash_completes_models(home, tiny):
@@ -166,6 +194,20 @@ def test_bash_completes_models(home, tiny):
     if shutil.which("fish"):
         assert set(fish(home, "hob models rm ")) == {"default", "my model"}
         assert set(fish(home, "hob models ")) == {"list", "add", "pull", "rm"}
+
+
+def test_templates_come_from_the_program(home):
+    place = home.root / "config/hob/templates"
+    place.mkdir(parents=True)
+    (place / "my own.conf").write_text("prompt = x\n")
+    (place / "cat.conf").write_text("prompt = x\n")
+    hob = str(HOB)
+    assert bash(home, f"{hob} -t c") == bash(home, f"{hob} --template=c") == bash(home, f"{hob} templates show c") == ["cat", "commit"]
+    assert bash(home, f"{hob} templates edit my") == ["my\\ own"] and bash(home, f"{hob} templates show cat c") == []
+    assert bash(home, "hob templates ") == ["list", "show", "edit"]
+    if shutil.which("fish"):
+        assert set(fish(home, f"{hob} -t c")) == set(fish(home, f"{hob} templates show c")) == {"cat", "commit"}
+        assert set(fish(home, "hob templates ")) == {"list", "show", "edit"}
 
 
 def test_bash_knows_which_options_take_a_value(home):
@@ -245,11 +287,11 @@ def test_without_a_daemon_nothing_is_said_and_nothing_started(home):
 
 def test_fish_offers_the_options_of_help(home):
     need("fish")
-    assert set(fish(home, "hob --")) == {f"--{o}" for o in set(hob_options()) - INFILL}
+    assert set(fish(home, "hob --")) == {f"--{o}" for o in set(hob_options()) - SPECIAL}
     for command, more in COMMANDS.items():
         assert {o[2:] for o in fish(home, f"hob {command} --")} == SHARED | more(set(hob_options())), command
     for name, letter in hob_options().items():
-        if letter:
+        if letter and name not in SPECIAL:
             assert f"-{letter}" in fish(home, "hob -"), letter
     commands = hobd_commands()
     assert set(fish(home, "hobd ")) == set(commands)
@@ -281,13 +323,15 @@ def test_zsh_offers_the_options_of_help(zsh):
     def offered(line):
         return zsh_options(zsh, line)
 
-    assert offered("hob") == set(hob_options()) - INFILL
+    assert offered("hob") == set(hob_options()) - SPECIAL
     for command in hobd_commands():
         if len(hobd_options(command)) > 1:
             assert offered(f"hobd {command}") == hobd_options(command), command
     for verb in MODELS:
         assert offered(f"hob models {verb}".rstrip()) - {"sha"} | ({"sha256"} if verb == "pull" else set()) == \
             models_options(verb), verb
+    for command, options in FIND.items():
+        assert offered(f"hob {command}") == options, command
     for command, more in COMMANDS.items():
         assert offered(f"hob {command}") == SHARED | more(set(hob_options())), command
 
@@ -307,6 +351,8 @@ def test_zsh_completes_models_and_sessions(home, zsh):
     assert zsh.words("hob mod\tr\tde\t") == ["models", "rm", "default"]
     assert zsh.words("hob -S n\t") == ["-S", "no te"]
     assert zsh.words("hob -m nobody -S n\t") == ["-m", "nobody", "-S", "n"]
+    assert zsh.words("hob -t tr\t") == ["-t", "translate"]
+    assert zsh.words("hob temp\tsh\ttr\t") == ["templates", "show", "translate"]
     assert zsh.words("hob --cont\text\ts\t") == ["--context=shift"]
 
 

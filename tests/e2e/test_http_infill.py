@@ -69,7 +69,8 @@ def test_a_model_without_the_tokens(gateway):
     assert gateway.post("/infill", BODY).status == 422
 
 
-@pytest.mark.parametrize("path,body", [("/rerank", {"query": "x", "documents": ["y"]}), ("/v1/rerank", {})])
-def test_what_the_daemon_cannot_compute(gateway, path, body):
-    e = gateway.post(path, body).error(501, "not supported")
-    assert e["code"] == "not_supported" and e["type"] == "server_error"
+@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank"])
+def test_a_model_without_embeddings(gateway, path):
+    e = gateway.post(path, {"query": "x", "documents": ["y"]}).error(422, "has no embeddings: its file names no pooling")
+    assert e["code"] == "not_supported" and e["type"] == "invalid_request_error"
+    gateway.post(path, {}).error(400, "'query' must be a string")

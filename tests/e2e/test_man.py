@@ -46,7 +46,7 @@ def test_every_option_is_a_key():
     assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "encode", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "encode", "embed", "simulate"])
 def test_every_option_is_in_the_page(command):
     text = section(page("hobd.8"), command.upper()).replace(BOTH, BOTH.replace(", ", "\n"))
     said = entries(text, OPTION)
@@ -77,7 +77,7 @@ def test_the_example_is_a_configuration(tmp_path):
     assert r.returncode == 1 and re.search(r"^model = (\S+)", text, re.M).group(1) in r.stderr, r.stderr
 
 
-@pytest.mark.parametrize("name", ["hob.1", "hob-http.1", "hob-models.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
+@pytest.mark.parametrize("name", ["hob.1", "hob-find.1", "hob-http.1", "hob-log.1", "hob-models.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
 def test_the_page_is_well_made(name, tmp_path):
     if not shutil.which("scdoc") or not shutil.which("mandoc"):
         pytest.skip("scdoc or mandoc is not installed")
@@ -156,8 +156,8 @@ def test_every_option_of_hob_http_is_in_the_page():
     assert len(defaults) > 2 and all(default(said[k]) == v for k, v in defaults.items())
 
 
-@pytest.mark.parametrize("program", [[HOB], [HOB, "models"], [HOBD], [HOB_HTTP]] +
-                         [[HOBD, c] for c in ("serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "simulate")],
+@pytest.mark.parametrize("program", [[HOB], [HOB, "models"], [HOB, "log"], [HOBD], [HOB_HTTP]] +
+                         [[HOBD, c] for c in ("serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "embed", "simulate")],
                          ids=lambda p: "-".join([p[0].name, *p[1:]]))
 def test_help_has_80_columns(program):
     out = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True).stdout

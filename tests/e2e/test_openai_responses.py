@@ -43,7 +43,7 @@ def test_official_create_and_continue(official, gateway):
         c.responses.retrieve(second.id)
     with pytest.raises(official.BadRequestError, match="background"):
         c.responses.create(model="default", input="x", background=True)
-    with pytest.raises(official.InternalServerError, match="embeddings"):
+    with pytest.raises(official.UnprocessableEntityError, match="embeddings"):
         c.embeddings.create(model="default", input="x")
     assert c.models.retrieve("default").id == "default"
 

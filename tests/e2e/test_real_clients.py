@@ -103,9 +103,9 @@ def test_openai_errors(gateway):
     with pytest.raises(openai.NotFoundError) as e:
         client.models.retrieve("nothing")
     assert e.value.code == "model_not_found"
-    with pytest.raises(openai.InternalServerError) as e:
+    with pytest.raises(openai.UnprocessableEntityError) as e:
         client.embeddings.create(model="default", input="x")
-    assert e.value.status_code == 501 and e.value.code == "not_supported"
+    assert e.value.status_code == 422 and e.value.code == "not_supported"
 
 
 def test_openai_probabilities(gateway):

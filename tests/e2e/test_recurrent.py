@@ -128,3 +128,82 @@ def test_too_little_memory(home, model):
     d = home.daemon("-m", model, "--kv-bytes", "1000", wait=False)
     assert d.wait(20) == 1
     assert "state of its recurrent layers" in d.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def mamba(tmp_path_factory):
+    """No layer has attention: all that is cached is states."""
+    return mktiny(tmp_path_factory.mktemp("models") / "mamba.gguf", "--arch", "mamba2", "--ctx", 4096)
+
+
+def test_without_attention(home, mamba):
+    """Computed, found in memory, found on disk after a restart, and in a fork: the same bits."""
+    args = ["-m", mamba]
+    d = home.daemon(*args)
+    c = home.client(d)
+    doc, question = TEXT * 30, "and what does it do then?"
+    cold = c.answer(doc, session="talk", **KEYS)
+    assert cold.usage["cached"] == 0
+    assert bits(c.answer(doc, salt="cold 1", **KEYS)) == bits(cold)
+    assert c.ask("session.fork", name="talk", to="later")["event"] == "ok"
+    warm = c.answer(question, session="talk", **KEYS)
+    want = bits(warm)
+    assert warm.usage["prompt"] - warm.usage["cached"] < 32 + len(question) + 32
+    fork = c.answer(question, session="later", **KEYS)
+    assert bits(fork) == want and fork.usage["prompt"] - fork.usage["cached"] <= 32
+    for i in range(2):  # the second daemon has only what the first read and wrote
+        d = home.restart(d, *args)
+        c = home.client(d)
+        assert home.status()["cache"]["states_memory"] == 0 < home.status()["cache"]["states_disk"]
+        again = c.answer(doc, **KEYS)
+        assert bits(again) == bits(cold) and again.usage["prompt"] - again.usage["cached"] <= 32
+    for session, salt in (("talk", {}), ("later", {}), ("later", {"salt": "cold 2"})):
+        n = "x" if salt else "y"
+        assert c.ask("session.fork", name=session, to=session + n)["event"] == "ok"
+        a = c.answer("go on", session=session + n, **KEYS, **salt)
+        assert (a.usage["cached"] > 0) == (not salt)
+        got = bits(a) if session == "talk" else got
+        assert bits(a) == got
+
+
+def test_more_sessions_than_states(home, mamba):
+    """Three states for four sessions, two at a time: all end, and each turn is as if it were computed at once."""
+    d = home.daemon("-m", mamba)
+    state = home.status()["state_bytes"]
+    d = home.restart(d, "-m", mamba, "--kv-bytes", 3 * state, "--parallel", 2, "--cache-bytes", 0)
+    assert home.status()["states"] == 3
+    last = {}
+
+    def talk(s):
+        c = home.client(d)
+        for i in range(4):
+            last[s] = c.answer(f"{s} {i}: {TEXT * (1 + i)}", session=f"s{s}", **KEYS)
+
+    threads = [threading.Thread(target=talk, args=(s,)) for s in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    c = home.client(d)
+    for s in range(4):
+        for i in range(4):
+            a = c.answer(f"{s} {i}: {TEXT * (1 + i)}", session=f"cold{s}", salt=f"{s} {i}", **KEYS)
+            assert a.usage["cached"] == 0
+        assert bits(a) == bits(last[s])
+
+
+def taken(home):
+    """Bytes that the disk has given to files of KV and states."""
+    return sum(p.stat().st_blocks * 512 for p in (home.root / "cache").glob("**/*.kv"))
+
+
+def test_disk_space_without_attention(home, mamba):
+    """Files of KV are empty then; the limit holds for what they take."""
+    args = ["-m", mamba, "--cache-bytes", "512K"]
+    d = home.daemon(*args)
+    for i in range(2):
+        c = home.client(d)
+        for k in range(12):
+            c.answer(f"{i} {k} {TEXT * 20}", **KEYS)
+        d = home.restart(d, *args)
+        assert 64 << 10 < taken(home) <= 512 << 10
+    assert home.status()["cache"]["states_disk"] > 0
+    assert home.client(d).answer(f"1 11 {TEXT * 20}", **KEYS).usage["cached"] > 0

@@ -31,6 +31,7 @@ KEYS = {
     "session-ttl": ("0", "30d", True),
     "mmproj": ("none", "/nowhere/b", False),
     "media-cache": ("1M", "2M", False),
+    "vector-cache": ("1M", "2M", False),
     "prefixes": ("/nowhere/a", "/nowhere/b", False),
     "client-bytes": ("64M", "65M", False),
     "gateways": ("root", "none", False),
@@ -89,13 +90,14 @@ def test_every_key(home):
     """Each changes; what is taken over, and what waits, is what the manual says."""
     page = (TOP / "man" / "hobd.conf.5.scd").read_text()
     keys = re.findall(r"^\*([a-z-]+)\* = ", page, re.M)
-    assert set(KEYS) == set(keys) - {"quiet"}
+    assert set(KEYS) == set(keys) - {"quiet", "adapter"}  # the latter needs a file at the start
     waits = {k for k, v in KEYS.items() if not v[2]} - {"socket"}  # which stands on the command line
     live = {k for k, v in KEYS.items() if v[2]}
     said = re.search(r"applies these keys without a restart: (.*?)\.", page, re.S).group(1)
     assert set(re.findall(r"\*([a-z-]+)\*", said)) - {"quiet"} == live
     c = Configured(home, text({k: v[0] for k, v in KEYS.items()}))
-    log = c.reload(text({k: v[1] for k, v in KEYS.items()}))
+    waits.add("adapter")
+    log = c.reload(text({k: v[1] for k, v in KEYS.items()} | {"adapter": "a=/nowhere/a"}))
     assert names(log, "applied") == live
     assert names(log, "need a restart") == waits
     status = home.status()
@@ -150,6 +152,15 @@ def test_what_is_no_file_changes_nothing(home, kind):
     assert status["queue"] == 9 and status["reload_failed"] == says
     c.conf.rmdir() if kind == "directory" else c.conf.unlink()
     assert names(c.reload("queue = 5\n"), "applied") == {"queue"}
+
+
+def test_drafts_without_a_draft_model(home):
+    c = Configured(home, "speculate = auto\n")
+    log = c.reload("speculate = draft\nqueue = 9\n")
+    says = "speculate: 'draft' needs a draft model (--draft), or a model with an MTP layer: the daemon has neither"
+    assert says in log and "nothing changes" in log
+    assert home.status()["reload_failed"] == says and home.status()["queue"] != 9
+    assert home.hob("--raw", "-n", "5", "hi").returncode == 0
 
 
 def test_the_command_line_wins_still(home):

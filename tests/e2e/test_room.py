@@ -195,7 +195,7 @@ def test_one_user_fills_the_disk_with_kv(small):
     another_user_works(s)
     assert s.blocks()
     # Somebody who is not hobd takes the rest, and half of what blocks may leave.
-    kept = sum(p.stat().st_size for p in s.blocks())
+    kept = sum(p.stat().st_blocks * 512 for p in s.blocks())
     with open(s.disk / "ballast", "wb") as f:
         os.posix_fallocate(f.fileno(), 0, s.free() + kept // 2 - reserve if s.free() > reserve else 4096)
     while s.free() < reserve and s.blocks():

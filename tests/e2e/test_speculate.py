@@ -81,8 +81,11 @@ def test_sessions_are_the_same(home):
 def test_option_and_status(home):
     d = home.daemon()
     off = Said(home.hob("--speculate", "off", "--raw", "--jsonl", "--logprobs", "--temp", "0", "-n", "100", "--ignore-eos", LIST))
-    auto = Said(home.hob("--raw", "--jsonl", "--logprobs", "--temp", "0", "-n", "100", "--ignore-eos", LIST))
-    assert off.bits == auto.bits
+    for _ in range(20):  # on a busy machine the first estimate of what a draft costs may be too high
+        auto = Said(home.hob("--raw", "--jsonl", "--logprobs", "--temp", "0", "-n", "100", "--ignore-eos", LIST))
+        assert off.bits == auto.bits
+        if auto.done["usage"].get("accepted"):
+            break
     assert "drafted" not in off.done["usage"]
     assert auto.done["usage"]["drafted"] >= auto.done["usage"]["accepted"] > 0
     r = home.hob("-v", "--raw", "--temp", "0", "-n", "100", "--ignore-eos", LIST)

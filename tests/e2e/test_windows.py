@@ -55,6 +55,13 @@ def model(tmp_path_factory):
     return deeper(small, d / "model.gguf")
 
 
+@pytest.fixture(scope="module")
+def chunked(tmp_path_factory):
+    d = tmp_path_factory.mktemp("chunks")
+    small = mktiny(d / "small.gguf", "--arch", "llama4-near", "--type", "Q8_0", "--ctx", 32768)
+    return deeper(small, d / "model.gguf")
+
+
 def text(turn):
     return " ".join(f"{turn}{chr(97 + i % 26)}{i % 10}" for i in range(230))
 
@@ -102,3 +109,19 @@ def test_conversation(homes, model):
     cold = other.ask("-S", "talk", "--ignore-eos", text(20))
     assert cold.cached == 0 and warm.cached > 14000
     assert warm.bits == cold.bits
+
+
+def test_chunks(homes, chunked):
+    """The same where a window is a chunk: what is kept has all of the chunk."""
+    home, others = homes(chunked), {"talk": homes(chunked), "branch": homes(chunked)}
+    d = talk(home, 6, (3,))
+    branch = home.ask("-S", "talk", "--fork", "branch", "--ignore-eos", text(7), n=24)
+    home.restart(d)
+    for session, other in others.items():
+        shutil.copytree(home.root / "state", other.root / "state", dirs_exist_ok=True)
+        other.daemon("--cache-bytes", 0)
+        warm = home.ask("-S", session, "--ignore-eos", text(20))
+        cold = other.ask("-S", session, "--ignore-eos", text(20))
+        assert cold.cached == 0 and warm.cached > 4000
+        assert warm.bits == cold.bits
+    assert branch.cached > 4000

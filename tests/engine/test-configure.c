@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers configure.c and model-watcher.c: what changes around an engine that runs. */
+#include "libcommon/error.h"
 #include "tests/engine/harness.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +66,19 @@ static void test_limits_change(void **state)
     c.queue_timeout_usec = 600000000;
     assert_int_equal(engine_configure(h->engine, &c, NULL), 0);
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+}
+
+/* Without a draft model nothing could propose. */
+static void test_draft_of_no_model(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct engine_config c = h->config;
+    c.speculation.mode = PROTO_SPECULATE_LOOKUP;
+    assert_int_equal(engine_check(h->engine, &c), 0);
+    c.speculation.mode = PROTO_SPECULATE_DRAFT;
+    assert_int_equal(engine_check(h->engine, &c), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), "'draft' needs a draft model (--draft)"));
 }
 
 static void test_notes(void **state)
@@ -159,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_limits_change, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_draft_of_no_model, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_notes, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_model_file, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_slow_disk, harness_setup, harness_teardown),

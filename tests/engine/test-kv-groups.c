@@ -7,30 +7,42 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define WINDOW 70                               /* of gemma3 in tiny-arch.c */
-#define BLOCK  (2u * 7 * 2 * 24 * 2 * KV_BLOCK) /* bytes, in all layers */
+#define WINDOW 70 /* of gemma3 and gemma4 in tiny-arch*.c */
 
 /* The same model twice: in one group, and in two. */
 struct pair {
     struct harness one, two;
+    uint64_t block; /* bytes, in all layers of one group */
 };
 
-static int setup(void **state)
+static int setup_of(void **state, const char *arch, uint64_t block)
 {
     struct pair *p = calloc(1, sizeof(*p));
     struct harness *all[] = {&p->one, &p->two};
     struct tiny t;
     tiny_init(&t);
-    t.arch = "gemma3";
+    t.arch = arch;
     t.ctx = 2048;
     for (int i = 0; i < 2; i++) {
         harness_init(all[i], &t);
-        all[i]->config.kv_bytes = 300 * BLOCK;
+        all[i]->config.kv_bytes = 300 * block;
         all[i]->config.batch_tokens = 64;
         all[i]->config.one_group = i == 0;
     }
+    p->block = block;
     *state = p;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_of(state, "gemma3", 2u * 7 * 2 * 24 * 2 * KV_BLOCK);
+}
+
+/* The last layers use the KV of others. KV has two sizes; in one group it takes the larger one in all layers. */
+static int setup_gemma4(void **state)
+{
+    return setup_of(state, "gemma4", 2u * 5 * 2 * 32 * 2 * KV_BLOCK);
 }
 
 static int teardown(void **state)
@@ -188,7 +200,7 @@ static void test_evicted_window(void **state)
 static void test_eviction(void **state)
 {
     struct pair *p = *state;
-    p->one.config.kv_bytes = p->two.config.kv_bytes = 60 * BLOCK;
+    p->one.config.kv_bytes = p->two.config.kv_bytes = 60 * p->block;
     start(p);
     for (unsigned round = 0; round < 3; round++)
         for (unsigned i = 0; i < 8; i++) both(p, 10 + i, 60 + 20 * (i % 4), "", 60 + 30 * (i % 3));
@@ -201,7 +213,7 @@ static void test_together(void **state)
     struct pair *p = *state;
     struct harness *all[] = {&p->one, &p->two};
     uint64_t ids[2][6];
-    p->one.config.kv_bytes = p->two.config.kv_bytes = 40 * BLOCK;
+    p->one.config.kv_bytes = p->two.config.kv_bytes = 40 * p->block;
     p->one.forgetful = p->two.forgetful = true;
     start(p);
     for (int k = 0; k < 2; k++) {
@@ -300,6 +312,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_together, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_found, setup_gemma4, teardown),
+        cmocka_unit_test_setup_teardown(test_trimmed, setup_gemma4, teardown),
+        cmocka_unit_test_setup_teardown(test_together, setup_gemma4, teardown),
+        cmocka_unit_test_setup_teardown(test_restart, setup_gemma4, teardown),
+        cmocka_unit_test_setup_teardown(test_lost_files, setup_gemma4, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static bool others_work(void)
 
 /* A reload that changes nothing. Waits until all other threads sleep. One that ends may have woken another, which was
  * looked at before: it works, or sleeps again, at the second look. */
-static int wait_for_engine(void *ctx, struct server_reload *out)
+static int wait_for_engine(void *ctx, struct engine *e, struct server_reload *out)
 {
     for (int idle = 0; idle < 2;) idle = others_work() ? 0 : idle + 1;
     return 0;
@@ -147,16 +147,16 @@ void __wrap_background_verify_start(struct background_verify *v, struct core *co
 }
 
 /* Waits until the parent wants the damage to be found, and the engine has failed. */
-static int reload_and_fail(void *ctx, struct server_reload *out)
+static int reload_and_fail(void *ctx, struct engine *e, struct server_reload *out)
 {
     struct fixture *g = ctx;
     char c;
     if (read(g->pipe[0], &c, 1) != 1) return -EIO;
     is_found = true;
-    return wait_for_engine(NULL, out);
+    return wait_for_engine(NULL, e, out);
 }
 
-static int count_reload(void *ctx, struct server_reload *out)
+static int count_reload(void *ctx, struct engine *e, struct server_reload *out)
 {
     struct fixture *g = ctx;
     return write(g->pipe[1], "r", 1) == 1 ? 0 : -EIO;

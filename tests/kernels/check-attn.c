@@ -12,6 +12,8 @@ struct kase {
     struct kern_attn a;
     const float *q[MAX_Q];
     uint32_t begin[MAX_Q], end[MAX_Q];
+    float slope[MAX_Q]; /* of ALiBi */
+    int32_t at[MAX_Q];
     const void *k[MAX_BLOCKS], *v[MAX_BLOCKS];
     float *tokens; /* [n_blocks * 32][2][dim] K and V as they were stored */
 };
@@ -86,6 +88,7 @@ static void check_naive(const struct kase *c, const float *m, const float *l, co
             for (size_t d = 0; d < dim; d++) s[j] += (double)c->q[i][d] * (double)c->tokens[j * 2 * dim + d];
             s[j] *= (double)c->a.scale;
             if (c->a.cap > 0) s[j] = (double)c->a.cap * tanh(s[j] / (double)c->a.cap);
+            if (c->a.slope) s[j] -= (double)c->slope[i] * fabs((double)j - c->at[i]);
             max = fmax(max, s[j]);
         }
         for (size_t j = c->begin[i]; j < c->end[i]; j++) sum += s[j] = exp(s[j] - max);
@@ -104,7 +107,19 @@ static void check_naive(const struct kase *c, const float *m, const float *l, co
     }
 }
 
-/* @size multiplies the scale; below 0, all scores are zeros with a minus, and m must not have it. */
+/* ALiBi's slope and position of each query: one of those in the segment, before it or behind it. */
+static void incline(struct kase *k)
+{
+    for (size_t i = 0; i < k->a.n_q; i++) {
+        k->slope[i] = 1.0f / (float)(1 + rng_below(200));
+        k->at[i] = (int32_t)rng_below(3 * KV_SEGMENT) - KV_SEGMENT;
+    }
+    k->a.slope = k->slope;
+    k->a.at = k->at;
+}
+
+/* @size multiplies the scale; below 0, all scores are zeros with a minus, and m must not have it. @cap below 0: none,
+ * but ALiBi. */
 static void capped(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size, float cap)
 {
     enum kern_kv kv = (enum kern_kv)c->type;
@@ -112,7 +127,8 @@ static void capped(struct check *c, size_t dim, size_t n_q, size_t len, enum sha
     k.a = (struct kern_attn){.q = k.q, .begin = k.begin, .end = k.end, .n_q = n_q, .dim = dim, .k = k.k, .v = k.v};
     k.a.n_blocks = (len + KV_BLOCK - 1) / KV_BLOCK;
     k.a.scale = size / sqrtf((float)dim);
-    k.a.cap = cap;
+    k.a.cap = cap < 0 ? 0 : cap;
+    if (cap < 0) incline(&k);
     ranges(&k, len, shape);
     fill_kv(&k, c->table, kv);
     for (size_t i = 0; i < n_q; i++) {
@@ -209,6 +225,8 @@ void check_attn(void **state)
     for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
         capped(c, 8 * n_q, n_q, 1 + rng_below(100), (enum shape)rng_below(SHAPES), rng_below(2) ? 1 : 30,
                n_q % 2 ? 0.75f : 50);
+    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+        capped(c, 8 * n_q, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)rng_below(SHAPES), rng_below(2) ? 1 : 30, -1);
     for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
         for (int s = 0; s < SHAPES; s++) one(c, 64, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)s, 1);
 }

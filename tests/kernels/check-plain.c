@@ -62,6 +62,27 @@ void check_gelu(void **state)
     }
 }
 
+void check_gelu_erf(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 200; n++) {
+        float *x = values(n, n % 2 ? WILD : TAME, n % 3 == 0 ? 10 : 2), *up = values(n, TAME, 2);
+        x[n / 2] = n % 7 ? x[n / 2] : NAN;
+        float *want = mem_copy(x, n * 4), *got = mem_copy(x, n * 4);
+        const bool alone = n % 5 == 0;
+        c->ref->gelu_erf(want, alone ? NULL : up, n);
+        c->table->gelu_erf(got, alone ? NULL : up, n);
+        same_floats(got, want, n, "gelu_erf n %zu", n);
+        for (size_t i = 0; i < n; i++) {
+            double v = (double)x[i], by = alone ? 1 : (double)up[i];
+            if (!(fabs(v) <= 1e4)) continue;
+            double y = 0.5 * v * (1 + erf(v * 0.7071067811865476)) * by;
+            near_double((double)got[i], y, fabs(v * by) * 5e-7 + 1e-40, "gelu_erf value %zu of %g", i, v);
+        }
+        mem_reset();
+    }
+}
+
 void check_relu_sqr(void **state)
 {
     CHECK_BEGIN(state);

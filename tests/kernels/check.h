@@ -42,6 +42,7 @@ void check_gelu_mul(void **state);
 void check_layernorm(void **state);
 void check_gelu(void **state);
 void check_relu_sqr(void **state);
+void check_gelu_erf(void **state);
 void check_xielu(void **state);
 void check_swiglu_clamped(void **state);
 void check_scale(void **state);
@@ -55,6 +56,7 @@ void check_softplus(void **state);
 void check_sigmoid_mul(void **state);
 void check_delta(void **state);
 void check_ssm(void **state);
+void check_dot_rows(void **state);
 void check_act(void **state); /* from here on: no variant, type only */
 void check_kv_copy(void **state);
 void check_panel(void **state);

@@ -54,6 +54,7 @@ static void add_variant(struct check c)
     add(check_gelu_mul, c, "gelu_mul", "");
     add(check_layernorm, c, "layernorm", "");
     add(check_gelu, c, "gelu", "");
+    add(check_gelu_erf, c, "gelu_erf", "");
     add(check_relu_sqr, c, "relu_sqr", "");
     add(check_xielu, c, "xielu", "");
     add(check_swiglu_clamped, c, "swiglu_clamped", "");
@@ -68,6 +69,7 @@ static void add_variant(struct check c)
     add(check_sigmoid_mul, c, "sigmoid_mul", "");
     add(check_delta, c, "delta", "");
     add(check_ssm, c, "ssm", "");
+    add(check_dot_rows, c, "dot_rows", "");
 }
 
 /* @isa's table if the CPU has it and HOB_CPU allows it. */

@@ -121,13 +121,37 @@ static void tools_generate(struct proto_request *r)
     r->speculate = PROTO_SPECULATE_LOOKUP;
 }
 
+static void embed_request(struct proto_request *r)
+{
+    struct proto_embed *e = &r->embed;
+    e->texts = calloc(3, sizeof *e->texts);
+    assert_non_null(e->texts);
+    e->n_texts = 3;
+    set(&e->texts[0], "");
+    assert_int_equal(proto_text_set(&e->texts[1], "a\0b", 3), 0);
+    set(&e->texts[2], "\xc3\xa4");
+    set(&r->gen.salt, "tenant");
+    r->gen.priority = PROTO_PRIORITY_BATCH;
+    r->gen.timeout_ms = 0;
+    if (r->type == PROTO_RANK) {
+        e->question = calloc(1, sizeof *e->question);
+        assert_non_null(e->question);
+        set(e->question, "why?");
+        return;
+    }
+    e->pooling = PROTO_POOLING_CLS;
+    e->dims = PROTO_DIMS_MAX;
+    e->unscaled = true;
+}
+
 void sample_request(unsigned i, struct proto_request *r)
 {
     static const enum proto_type types[SAMPLE_REQUESTS] = {
         PROTO_HELLO,          PROTO_GENERATE,     PROTO_GENERATE,     PROTO_CANCEL,
         PROTO_TOKENIZE,       PROTO_STATUS,       PROTO_STOP,         PROTO_WARM,
         PROTO_SESSION_LIST,   PROTO_SESSION_SHOW, PROTO_SESSION_FORK, PROTO_SESSION_RENAME,
-        PROTO_SESSION_REMOVE, PROTO_INFILL,       PROTO_GENERATE,     PROTO_DETOKENIZE};
+        PROTO_SESSION_REMOVE, PROTO_INFILL,       PROTO_GENERATE,     PROTO_DETOKENIZE,
+        PROTO_EMBED,          PROTO_RANK};
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
@@ -139,6 +163,7 @@ void sample_request(unsigned i, struct proto_request *r)
     if (i == 1) {
         raw_generate(&r->gen);
         set(&r->note, "{\"of\": \"a client\"}");
+        set(&r->adapter, "summary=0.5");
     }
     if (i == 2) {
         chat_generate(&r->gen);
@@ -165,7 +190,7 @@ void sample_request(unsigned i, struct proto_request *r)
         set(&r->after, "0123");
         r->limit = PROTO_PAGE_MAX;
     }
-    if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
+    if (r->type > PROTO_SESSION_LIST && r->type <= PROTO_SESSION_REMOVE) set(&r->name, "re view");
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");
     if (r->type == PROTO_DETOKENIZE) {
         r->n_ids = 3;
@@ -174,6 +199,7 @@ void sample_request(unsigned i, struct proto_request *r)
         memcpy(r->ids, (const int32_t[]){0, 49151, INT32_MAX}, 3 * sizeof *r->ids);
         r->special = true;
     }
+    if (r->type == PROTO_EMBED || r->type == PROTO_RANK) embed_request(r);
     if (r->type == PROTO_TOKENIZE) {
         set(&r->text, "<|im_end|>");
         r->special = true;
@@ -235,12 +261,30 @@ static void token_lists(struct proto_event *e, bool logprobs)
     memcpy(e->logprobs, (const float[]){-0.0f, -0.1f, -INFINITY, -1e-45f}, 4 * sizeof *e->logprobs);
 }
 
+static void vectors_event(struct proto_event *e)
+{
+    static const float values[] = {1, -0.0f, 1e-45f, INFINITY};
+    struct proto_vectors *v = &e->vectors;
+    v->first = 7;
+    v->n = 2;
+    v->dim = e->type == PROTO_EV_SCORES ? 1 : 2;
+    v->values = malloc(sizeof values);
+    v->tokens = malloc(2 * sizeof *v->tokens);
+    assert_non_null(v->values);
+    assert_non_null(v->tokens);
+    memcpy(v->values, values, sizeof values);
+    memcpy(v->tokens, (const uint32_t[]){2, UINT32_MAX}, 2 * sizeof *v->tokens);
+    v->cached = 1;
+    if (e->type == PROTO_EV_SCORES) v->method = "cosine";
+}
+
 void sample_event(unsigned i, struct proto_event *e)
 {
     static const enum proto_event_type types[SAMPLE_EVENTS] = {
-        PROTO_EV_HELLO,     PROTO_EV_QUEUED,    PROTO_EV_PREFILL, PROTO_EV_TEXT,       PROTO_EV_TEXT,     PROTO_EV_DONE,
-        PROTO_EV_ERROR,     PROTO_EV_TOKENS,    PROTO_EV_STATUS,  PROTO_EV_STOPPING,   PROTO_EV_SESSIONS, PROTO_EV_OK,
-        PROTO_EV_TOOL_CALL, PROTO_EV_TOOL_CALL, PROTO_EV_WARNING, PROTO_EV_DETOKENIZED};
+        PROTO_EV_HELLO,       PROTO_EV_QUEUED,     PROTO_EV_PREFILL,   PROTO_EV_TEXT,      PROTO_EV_TEXT,
+        PROTO_EV_DONE,        PROTO_EV_ERROR,      PROTO_EV_TOKENS,    PROTO_EV_STATUS,    PROTO_EV_STOPPING,
+        PROTO_EV_SESSIONS,    PROTO_EV_OK,         PROTO_EV_TOOL_CALL, PROTO_EV_TOOL_CALL, PROTO_EV_WARNING,
+        PROTO_EV_DETOKENIZED, PROTO_EV_EMBEDDINGS, PROTO_EV_SCORES};
 
     *e = (struct proto_event){.type = types[i], .channel = "answer", .miss_at = -1, .seed = -1};
     if (i == 0)
@@ -274,6 +318,10 @@ void sample_event(unsigned i, struct proto_event *e)
         break;
     case PROTO_EV_DETOKENIZED:
         set(&e->text, "a text");
+        break;
+    case PROTO_EV_EMBEDDINGS:
+    case PROTO_EV_SCORES:
+        vectors_event(e);
         break;
     case PROTO_EV_TOKENS:
         token_lists(e, false);

@@ -86,6 +86,15 @@ static void quotes(void **state)
     check("a = \"\"\n", "[a|]");
 }
 
+static void blocks(void **state)
+{
+    check("a = \"\"\"\none\n  two # no comment\n\n\"quoted\" = \\n\n\"\"\"\nb = c\n",
+          "[a|one\n  two # no comment\n\n\"quoted\" = \\n][b|c]");
+    check("a = \"\"\"\n\"\"\"\n", "[a|]");
+    check("a = \"\"\"\n\n\"\"\"\n", "[a|]");
+    check("a = \"\"\" \r\nx \"\"\"\r\n\"\"\"x\r\n \t\"\"\" \r\n", "[a|x \"\"\"\n\"\"\"x]");
+}
+
 static void malformed_lines_are_named(void **state)
 {
 #define CASE(text, expected) check_error(text, sizeof text - 1, expected)
@@ -93,6 +102,9 @@ static void malformed_lines_are_named(void **state)
     CASE("= b\n", "1: expected 'key = value', not '= b'");
     CASE("a = \"open\n", "1: the closing quote is missing");
     CASE("a = \"x\" y\n", "1: text after the closing quote:  y");
+    CASE("x = 1\na = \"\"\"\nb\nc\n", "2: the closing \"\"\" is missing");
+    CASE("a = \"\"\"\nb\0c\n\"\"\"\n", "2: a NUL byte");
+    CASE("bad = \"\"\"\nb\n\"\"\"\n", "1: unknown key 'bad'");
     CASE("a = b\0c\n", "1: a NUL byte");
     CASE("# x\nbad = 1\n", "2: unknown key 'bad'");
 }
@@ -181,10 +193,15 @@ static void nearest_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_comments_and_blanks),   cmocka_unit_test(quotes),
-        cmocka_unit_test(malformed_lines_are_named),   cmocka_unit_test(a_missing_file_is_an_outcome),
-        cmocka_unit_test(only_a_regular_file_is_read), cmocka_unit_test(a_file_has_a_limit),
-        cmocka_unit_test(a_stream_that_ends),          cmocka_unit_test(nearest_keys),
+        cmocka_unit_test(pairs_comments_and_blanks),
+        cmocka_unit_test(quotes),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(malformed_lines_are_named),
+        cmocka_unit_test(a_missing_file_is_an_outcome),
+        cmocka_unit_test(only_a_regular_file_is_read),
+        cmocka_unit_test(a_file_has_a_limit),
+        cmocka_unit_test(a_stream_that_ends),
+        cmocka_unit_test(nearest_keys),
     };
 
     return cmocka_run_group_tests_name("conf", tests, make_file, remove_file);

@@ -97,6 +97,33 @@ static void keys_that_are_missing_or_twice(void **state)
     refuse_messages("[{'role': 'u', 'content': 'x', 'role': 'v'}]", "messages[0]: key 'role' twice");
 }
 
+static void refuse_embed(const char *more, const char *sentence)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "{'type': 'embed', 'id': 9, %s}", more);
+    refuse_with(text, -EINVAL, 9, sentence);
+}
+
+static void texts_to_embed(void **state)
+{
+    refuse_embed("'dims': 4", "embed: missing key 'texts'");
+    refuse_embed("'texts': 'x'", "texts: must be a list of strings");
+    refuse_embed("'texts': []", "texts: is empty");
+    refuse_embed("'texts': ['', 7]", "texts[1]: must be a string");
+    refuse_embed("'texts': ['x', 'y\xff']", "texts[1]: invalid UTF-8 at byte 1");
+    refuse_embed("'texts': ['x'], 'pooling': 'rank'", "pooling: must be mean, cls or last");
+    refuse_embed("'texts': ['x'], 'dims': 0", "dims: must be a whole number from 1 to 65536");
+    refuse_embed("'texts': ['x'], 'dims': 65537", "dims: must be a whole number from 1 to 65536");
+    refuse_embed("'texts': ['x'], 'normalize': 0", "normalize: must be true or false");
+    refuse_embed("'texts': ['x'], 'question': 'why'", "embed: unknown key 'question'");
+    refuse_embed("'texts': ['x'], 'max_tokens': 1", "embed: unknown key 'max_tokens'");
+    refuse_with("{'type': 'rank', 'id': 9, 'texts': ['x']}", -EINVAL, 9, "rank: missing key 'question'");
+    refuse_with("{'type': 'rank', 'id': 9, 'texts': ['x'], 'question': ''}", -EINVAL, 9, "question: is empty");
+    refuse_with("{'type': 'rank', 'id': 9, 'texts': ['x'], 'question': 'y', 'dims': 4}", -EINVAL, 9,
+                "rank: unknown key 'dims'");
+}
+
 static void versions(void **state)
 {
     struct proto_request r;
@@ -604,6 +631,21 @@ static void events_that_are_wrong(void **state)
         {"{'event': 'sessions', 'id': 1, 'sessions': []}", "sessions: must be a string"},
         {"{'event': 'sessions', 'sessions': '[]'}", "sessions: missing key 'id'"},
         {"{'event': 'ok'}", "ok: missing key 'id'"},
+        {"{'event': 'embeddings', 'id': 1, 'tokens': [1]}", "embeddings: missing key 'vectors'"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abcd'}", "embeddings: missing key 'tokens'"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': 'abcd', 'tokens': [1]}", "vectors: must be bytes of floats"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abc', 'tokens': [1]}", "vectors: must be bytes of floats"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'', 'tokens': [1]}", "vectors: is empty"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abcd', 'tokens': []}",
+         "tokens: must be a list of 1 to 16384 numbers"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abcd', 'tokens': [-1]}",
+         "tokens: element 0 is not a number of tokens"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abcdabcdabcd', 'tokens': [1, 1]}",
+         "embeddings: 3 values for 2 texts"},
+        {"{'event': 'embeddings', 'id': 1, 'vectors': b'abcd', 'tokens': [1], 'first': 16384}",
+         "embeddings: more texts than a request has"},
+        {"{'event': 'scores', 'id': 1, 'scores': b'abcdabcd', 'tokens': [1]}",
+         "scores: more than one score for a text"},
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -622,6 +664,7 @@ int main(void)
         cmocka_unit_test(unknown_keys_are_named),
         cmocka_unit_test(keys_that_are_missing_or_twice),
         cmocka_unit_test(versions),
+        cmocka_unit_test(texts_to_embed),
         cmocka_unit_test(prompts),
         cmocka_unit_test(invalid_utf8_is_found_everywhere),
         cmocka_unit_test(ranges),

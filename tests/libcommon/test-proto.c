@@ -108,6 +108,7 @@ static void same_constraint(const struct proto_constraint *a, const struct proto
 static void same_tools(const struct proto_request *a, const struct proto_request *b)
 {
     same_text(&a->note, &b->note);
+    same_text(&a->adapter, &b->adapter);
     same_text(&a->tools.list, &b->tools.list);
     same_text(&a->tools.name, &b->tools.name);
     assert_int_equal(a->tools.choice, b->tools.choice);
@@ -115,6 +116,17 @@ static void same_tools(const struct proto_request *a, const struct proto_request
     assert_int_equal(a->speculate, b->speculate);
     assert_int_equal(a->thinking.limited, b->thinking.limited);
     assert_int_equal(a->thinking.budget, b->thinking.budget);
+}
+
+static void same_embed(const struct proto_embed *a, const struct proto_embed *b)
+{
+    assert_int_equal(a->n_texts, b->n_texts);
+    for (size_t i = 0; i < a->n_texts; i++) same_text(&a->texts[i], &b->texts[i]);
+    assert_int_equal(!a->question, !b->question);
+    if (a->question) same_text(a->question, b->question);
+    assert_int_equal(a->pooling, b->pooling);
+    assert_int_equal(a->dims, b->dims);
+    assert_int_equal(a->unscaled, b->unscaled);
 }
 
 /* The body of the one frame in @b. */
@@ -150,6 +162,7 @@ static void every_request_goes_round(void **state)
         same_generate(&a.gen, &b.gen);
         same_constraint(&a.constraint, &b.constraint);
         same_tools(&a, &b);
+        same_embed(&a.embed, &b.embed);
         same_text(&a.text, &b.text);
         assert_int_equal(a.n_ids, b.n_ids);
         if (a.ids) assert_memory_equal(a.ids, b.ids, a.n_ids * sizeof *a.ids);
@@ -162,6 +175,18 @@ static void every_request_goes_round(void **state)
         proto_request_fini(&b);
         buf_fini(&out);
     }
+}
+
+static void same_vectors(const struct proto_vectors *a, const struct proto_vectors *b)
+{
+    assert_int_equal(a->first, b->first);
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->dim, b->dim);
+    assert_int_equal(a->cached, b->cached);
+    if (a->n) assert_memory_equal(a->values, b->values, (size_t)a->n * a->dim * sizeof *a->values);
+    if (a->n) assert_memory_equal(a->tokens, b->tokens, a->n * sizeof *a->tokens);
+    assert_int_equal(!a->method, !b->method);
+    if (a->method) assert_string_equal(a->method, b->method);
 }
 
 static void same_event(const struct proto_event *a, const struct proto_event *b)
@@ -213,6 +238,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     same_text(&a->status, &b->status);
     same_text(&a->sessions, &b->sessions);
     same_text(&a->next, &b->next);
+    same_vectors(&a->vectors, &b->vectors);
 }
 
 static void every_event_goes_round(void **state)
@@ -514,16 +540,17 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\xc1\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\xc7\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\xdc\x00\x12\xa8"
+                                "features\xdc\x00\x13\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
                                 "detach\xaa"
                                 "constraint\xa8thinking\xa5tools\xa5users\xaa"
-                                "detokenize\xa5media\xa8software\xaahobd " HOB_VERSION;
+                                "detokenize\xa5media\xa5"
+                                "embed\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

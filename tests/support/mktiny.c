@@ -10,9 +10,9 @@ static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
     "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4|\n"
     "               TQ1_0|TQ2_0|IQ1_S|IQ1_M|IQ2_XXS|IQ2_XS|IQ2_S|IQ3_XXS|IQ3_S]\n"
-    "              [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch NAME]\n"
+    "              [--untied] [--tokenizer gpt2|llama|t5|bert|rwkv|plamo2] [--pre NAME] [--arch NAME]\n"
     "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--logit-size X] [--template FILE]\n"
-    "              [--fim texts|keys|old-keys|mistral] [--control TEXT]... [--merge 'A B']... -o FILE\n";
+    "              [--fim texts|keys|old-keys|mistral] [--control TEXT]... [--merge 'A B']... [--pooling N] -o FILE\n";
 
 enum {
     SEED = 1,
@@ -35,7 +35,8 @@ enum {
     FIM,
     TEMPLATE,
     CONTROL,
-    MERGE
+    MERGE,
+    POOLING
 };
 
 enum { MORE = 64 /* tokens */ };
@@ -62,6 +63,7 @@ static const struct option options[] = {
     {"template", 1, 0, TEMPLATE},
     {"control", 1, 0, CONTROL},
     {"merge", 1, 0, MERGE},
+    {"pooling", 1, 0, POOLING},
     {0},
 };
 
@@ -111,6 +113,9 @@ int main(int argc, char **argv)
             break;
         case HEAD_DIM:
             t.head_dim = n;
+            break;
+        case POOLING:
+            t.pooling = n;
             break;
         case CTX:
             t.ctx = n;

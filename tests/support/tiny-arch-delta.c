@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Models with a gated delta rule. */
-#include "tests/support/tiny-arch.h"
+#include "tests/support/tiny-arch-parts.h"
 #include <stddef.h>
 
-#define GATE_UP_DOWN                                                                                                   \
-    {"ffn_gate.weight", 'd', 'f'}, {"ffn_up.weight", 'd', 'f'},                                                        \
-    {                                                                                                                  \
-        "ffn_down.weight", 'f', 'd'                                                                                    \
-    }
-#define EXPERTS                                                                                                        \
-    {"ffn_gate_inp.weight", 'd', 'n'}, {"ffn_gate_exps.weight", 'd', 'e', 'n'}, {"ffn_up_exps.weight", 'd', 'e', 'n'}, \
-    {                                                                                                                  \
-        "ffn_down_exps.weight", 'e', 'd', 'n'                                                                          \
-    }
 #define GATED_ATTENTION                                                                                                \
     {"attn_q.weight", 'd', 'X', 0, 'a'}, {"attn_k.weight", 'd', 'v', 0, 'a'}, {"attn_v.weight", 'd', 'v', 0, 'a'},     \
         {"attn_output.weight", 'q', 'd', 0, 'a'}, {"attn_q_norm.weight", 'h', 0, 0, 'a'},                              \
     {                                                                                                                  \
         "attn_k_norm.weight", 'h', 0, 0, 'a'                                                                           \
+    }
+#define NEXTN                                                                                                          \
+    {"attn_q.weight", 'd', 'X', 0, 'n'}, {"attn_k.weight", 'd', 'v', 0, 'n'}, {"attn_v.weight", 'd', 'v', 0, 'n'},     \
+        {"attn_output.weight", 'q', 'd', 0, 'n'}, {"attn_q_norm.weight", 'h', 0, 0, 'n'},                              \
+        {"attn_k_norm.weight", 'h', 0, 0, 'n'}, {"nextn.eh_proj.weight", 'D', 'd', 0, 'n'},                            \
+        {"nextn.enorm.weight", 'd', 0, 0, 'n'}, {"nextn.hnorm.weight", 'd', 0, 0, 'n'},                                \
+    {                                                                                                                  \
+        "nextn.shared_head_norm.weight", 'd', 0, 0, 'n'                                                                \
     }
 #define DELTA_RULE                                                                                                     \
     {"attn_qkv.weight", 'd', 'x', 0, 'r'}, {"attn_gate.weight", 'd', 'y', 0, 'r'},                                     \
@@ -35,6 +33,18 @@ static const struct tiny_tensor delta_rule[] = {
     {"ssm_alpha.weight", 'd', 'z', 0, 'r'},
     {"post_attention_norm.weight", 'd', 0},
     GATE_UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor delta_rule_mtp[] = {
+    {"attn_norm.weight", 'd', 0},
+    GATED_ATTENTION,
+    DELTA_RULE,
+    {"ssm_beta.weight", 'd', 'z', 0, 'r'},
+    {"ssm_alpha.weight", 'd', 'z', 0, 'r'},
+    {"post_attention_norm.weight", 'd', 0},
+    GATE_UP_DOWN,
+    NEXTN,
     {NULL},
 };
 
@@ -82,6 +92,13 @@ const struct tiny_arch tiny_arch_delta[] = {
      .kinds = "rrrar",
      DELTA_SIZES,
      .keys = {DELTA_KEYS, {".rope.dimension_sections", 'i', 4, "3 3 2 0"}}},
+    {.name = "qwen35-mtp",
+     .arch = "qwen35",
+     .layers = 6,
+     .tensors = delta_rule_mtp,
+     .kinds = "rrrarn",
+     DELTA_SIZES,
+     .keys = {DELTA_KEYS, {".rope.dimension_sections", 'i', 4, "3 3 2 0"}, {".nextn_predict_layers", 'u', 1, NULL}}},
     {.name = "qwen35-large", /* the shape of Qwen 3.5 0.8B, with --dim 1024 --ffn 3584 --heads 8 --kv-heads 2 */
      .arch = "qwen35",
      .layers = 24,

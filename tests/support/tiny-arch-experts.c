@@ -8,11 +8,52 @@
     {                                                                                                                  \
         "attn_v.bias", 'v', 0                                                                                          \
     }
+
 #define QK_NORMS(q, k)                                                                                                 \
     {"attn_q_norm.weight", q, 0},                                                                                      \
     {                                                                                                                  \
         "attn_k_norm.weight", k, 0                                                                                     \
     }
+
+static const struct tiny_tensor afmoe[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    {"attn_gate.weight", 'd', 'q'},
+    QK_NORMS('h', 'h'),
+    {"post_attention_norm.weight", 'd', 0},
+    {"ffn_norm.weight", 'd', 0},
+    DENSE_ONLY,
+    EXPERTS_ONLY,
+    {"exp_probs_b.bias", 'n', 0, 0, 'e'},
+    SHARED_ONLY('S'),
+    {"post_ffw_norm.weight", 'd', 0},
+    {NULL},
+};
+
+static const struct tiny_tensor minimax_m2[] = {
+    {"attn_norm.weight", 'd', 0},    Q_K_V,  QK_NORMS('q', 'v'), {"ffn_norm.weight", 'd', 0}, EXPERTS,
+    {"exp_probs_b.bias", 'n', 0, 0}, {NULL},
+};
+
+static const struct tiny_tensor exaone_moe[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    QK_NORMS('h', 'h'),
+    {"ffn_norm.weight", 'd', 0},
+    DENSE_ONLY,
+    EXPERTS_ONLY,
+    {"exp_probs_b.bias", 'n', 0, 0, 'e'},
+    SHARED_ONLY('e'),
+    NEXTN_ONLY,
+    {NULL},
+};
+
+static const struct tiny_tensor bailingmoe[] = {
+    {"attn_norm.weight", 'd', 0},        Q_K_V,
+    {"ffn_norm.weight", 'd', 0},         EXPERTS,
+    {"ffn_gate_shexp.weight", 'd', 'S'}, {"ffn_up_shexp.weight", 'd', 'S'},
+    {"ffn_down_shexp.weight", 'S', 'd'}, {NULL},
+};
 
 static const struct tiny_tensor bailingmoe2[] = {
     {"attn_norm.weight", 'd', 0},
@@ -78,6 +119,7 @@ static const struct tiny_tensor ernie4_5_moe[] = {
         {"ffn_down_shexp.weight", 'e', 'd', 0, 'n'}, NEXTN_ONLY
 
 static const struct tiny_tensor glm4moe[] = {GLM4MOE, {NULL}};
+
 static const struct tiny_tensor glm4moe_normed[] = {GLM4MOE, QK_NORMS('h', 'h'), {NULL}};
 
 static const struct tiny_tensor granitemoe[] = {
@@ -107,64 +149,6 @@ static const struct tiny_tensor qwen3vlmoe[] = {
     {"attn_norm.weight", 'd', 0}, Q_K_V, QK_NORMS('h', 'h'), {"ffn_norm.weight", 'd', 0}, EXPERTS, {NULL},
 };
 
-/* Latent attention: with the matrices of the heads as newer files have them, or as one. */
-#define MLA                                                                                                            \
-    {"attn_norm.weight", 'd', 0}, {"attn_kv_a_mqa.weight", 'd', 'J'}, {"attn_kv_a_norm.weight", 'j', 0},               \
-    {                                                                                                                  \
-        "attn_output.weight", 'z', 'd'                                                                                 \
-    }
-#define LOW_QUERIES                                                                                                    \
-    {"attn_q_a.weight", 'd', 'i'}, {"attn_q_a_norm.weight", 'i', 0},                                                   \
-    {                                                                                                                  \
-        "attn_q_b.weight", 'i', 'x'                                                                                    \
-    }
-
-static const struct tiny_tensor deepseek2[] = {
-    MLA,
-    LOW_QUERIES,
-    {"attn_k_b.weight", 'p', 'j', 'H'},
-    {"attn_v_b.weight", 'j', 'y', 'H'},
-    {"ffn_norm.weight", 'd', 0},
-    DENSE_ONLY,
-    EXPERTS_ONLY,
-    {"exp_probs_b.bias", 'n', 0, 0, 'e'},
-    SHARED_ONLY('e'),
-    {NULL},
-};
-
-static const struct tiny_tensor deepseek2_lite[] = {
-    MLA,
-    {"attn_q.weight", 'd', 'x'},
-    {"attn_k_b.weight", 'p', 'j', 'H'},
-    {"attn_v_b.weight", 'j', 'y', 'H'},
-    {"ffn_norm.weight", 'd', 0},
-    DENSE_ONLY,
-    EXPERTS_ONLY,
-    SHARED_ONLY('S'),
-    {NULL},
-};
-
-static const struct tiny_tensor deepseek2_older[] = {
-    MLA,
-    LOW_QUERIES,
-    {"attn_kv_b.weight", 'j', 'w'},
-    {"ffn_norm.weight", 'd', 0},
-    DENSE_ONLY,
-    EXPERTS_ONLY,
-    SHARED_ONLY('S'),
-    {NULL},
-};
-
-static const struct tiny_tensor minicpm3[] = {
-    MLA, LOW_QUERIES, {"attn_kv_b.weight", 'j', 'w'}, {"ffn_norm.weight", 'd', 0}, GATE_UP_DOWN, {NULL},
-};
-
-/* Sigmoids, normalised shares and a scale. */
-#define SIGMOIDS(scale)                                                                                                \
-    {".expert_gating_func", 'u', 2, NULL}, {".expert_weights_norm", 'b', 1, NULL},                                     \
-    {                                                                                                                  \
-        ".expert_weights_scale", 'f', scale, NULL                                                                      \
-    }
 #define GLM4MOE_KEYS                                                                                                   \
     {                                                                                                                  \
         SIGMOIDS(1.5), {".leading_dense_block_count", 'u', 1, NULL}, {".expert_shared_count", 'u', 1, NULL},           \
@@ -174,104 +158,77 @@ static const struct tiny_tensor minicpm3[] = {
         }                                                                                                              \
     }
 
-#define MLA_KEYS                                                                                                       \
-    {".attention.kv_lora_rank", 'u', 64, NULL}, {".attention.key_length", 'u', 80, NULL},                              \
-        {".attention.value_length", 'u', 64, NULL}, {".attention.key_length_mla", 'u', 48, NULL},                      \
-        {".attention.value_length_mla", 'u', 24, NULL},                                                                \
-    {                                                                                                                  \
-        ".rope.dimension_count", 'u', 16, NULL                                                                         \
-    }
-#define OLDER_MLA_KEYS                                                                                                 \
-    {".attention.kv_lora_rank", 'u', 64, NULL}, {".attention.key_length", 'u', 48, NULL},                              \
-        {".attention.value_length", 'u', 24, NULL},                                                                    \
-    {                                                                                                                  \
-        ".rope.dimension_count", 'u', 16, NULL                                                                         \
-    }
-#define YARN                                                                                                           \
-    {".rope.scaling.type", 's', 0, "yarn"}, {".rope.scaling.factor", 'f', 4, NULL},                                    \
-    {                                                                                                                  \
-        ".rope.scaling.original_context_length", 'u', 128, NULL                                                        \
-    }
-
 const struct tiny_arch tiny_arch_experts[] = {
-    {.name = "deepseek2",
-     .layers = 3,
-     .kinds = "dee",
-     .kv_heads = 1,
+    {.name = "afmoe",
+     .layers = 5,
+     .head_dim = 32,
      .untied = true,
-     .tensors = deepseek2,
-     .mla = {32, 64, 32, 16, 24},
+     .tensors = afmoe,
+     .kinds = "ddeee",
      .experts = 16,
      .experts_used = 4,
      .expert_ffn = 32,
-     .keys = {MLA_KEYS,
-              YARN,
-              SIGMOIDS(2.5),
-              {".attention.q_lora_rank", 'u', 32, NULL},
-              {".rope.scaling.yarn_log_multiplier", 'f', 0.1, NULL},
+     .keys = {{".attention.sliding_window", 'u', 70, NULL},
+              {".leading_dense_block_count", 'u', 2, NULL},
+              {".expert_shared_count", 'u', 2, NULL},
+              {".expert_gating_func", 'u', 2, NULL},
+              {".expert_weights_norm", 'b', 1, NULL},
+              {".expert_weights_scale", 'f', 2.826, NULL}}},
+    {.name = "exaone-moe",
+     .layers = 5,
+     .head_dim = 32,
+     .untied = true,
+     .tensors = exaone_moe,
+     .kinds = "deeee",
+     .experts = 12, /* of 16, two are a tie for token 70: 3e-8 apart in double, and the passes choose differently */
+     .experts_used = 4,
+     .expert_ffn = 32,
+     .keys = {{".attention.sliding_window", 'u', 70, NULL},
+              {".attention.sliding_window_pattern", 'p', 4, NULL},
               {".leading_dense_block_count", 'u', 1, NULL},
               {".expert_shared_count", 'u', 1, NULL},
-              {".expert_group_count", 'u', 4, NULL},
-              {".expert_group_used_count", 'u', 2, NULL}}},
-    {.name = "deepseek2-lite",
-     .arch = "deepseek2",
-     .layers = 27, /* by which llama.cpp knows it */
-     .kinds = "deeeeeeeeeeeeeeeeeeeeeeeeee",
-     .kv_heads = 1,
+              {".expert_shared_feed_forward_length", 'u', 32, NULL},
+              {".expert_gating_func", 'u', 2, NULL},
+              {".expert_weights_norm", 'b', 1, NULL},
+              {".expert_weights_scale", 'f', 2.5, NULL}}},
+    {.name = "exaone-moe-mtp", /* whose layer behind the last is not computed */
+     .arch = "exaone-moe",
+     .layers = 6,
+     .head_dim = 32,
      .untied = true,
-     .tensors = deepseek2_lite,
-     .mla = {0, 64, 32, 16, 24},
+     .tensors = exaone_moe,
+     .kinds = "deeeen",
      .experts = 12,
      .experts_used = 4,
      .expert_ffn = 32,
-     .keys = {MLA_KEYS,
-              YARN,
-              {".rope.scaling.yarn_log_multiplier", 'f', 0.0707, NULL},
-              {".expert_weights_scale", 'f', 1, NULL},
+     .keys = {{".nextn_predict_layers", 'u', 1, NULL},
+              {".attention.sliding_window", 'u', 70, NULL},
+              {".attention.sliding_window_pattern", 'p', 4, NULL}, /* one for each layer, that one too */
               {".leading_dense_block_count", 'u', 1, NULL},
-              {".expert_shared_count", 'u', 2, NULL}}},
-    {.name = "deepseek2-older",
-     .arch = "deepseek2",
-     .layers = 3,
-     .kinds = "dee",
-     .kv_heads = 4,
+              {".expert_shared_count", 'u', 1, NULL},
+              {".expert_shared_feed_forward_length", 'u', 32, NULL},
+              {".expert_gating_func", 'u', 2, NULL},
+              {".expert_weights_norm", 'b', 1, NULL},
+              {".expert_weights_scale", 'f', 2.5, NULL}}},
+    {.name = "bailingmoe",
      .untied = true,
-     .tensors = deepseek2_older,
-     .mla = {32, 64, 32, 16, 24},
+     .tensors = bailingmoe,
      .experts = 12,
      .experts_used = 4,
      .expert_ffn = 32,
-     .keys = {OLDER_MLA_KEYS,
-              {".attention.q_lora_rank", 'u', 32, NULL},
-              YARN,
-              {".rope.scaling.yarn_log_multiplier", 'f', 0.0707, NULL},
-              {".expert_weights_scale", 'f', 1, NULL},
-              {".leading_dense_block_count", 'u', 1, NULL},
-              {".expert_shared_count", 'u', 2, NULL}}},
-    {.name = "minicpm3",
-     .kv_heads = 4,
-     .tensors = minicpm3,
-     .mla = {32, 64, 32, 16, 24},
-     .keys = {OLDER_MLA_KEYS, {".attention.q_lora_rank", 'u', 32, NULL}}},
-    {.name = "mistral4",
-     .layers = 3,
-     .kinds = "dee",
-     .kv_heads = 1,
+     .keys = {{".expert_shared_count", 'u', 2, NULL},
+              {".expert_gating_func", 'u', 1, NULL},
+              {".expert_weights_norm", 'b', 1, NULL}}},
+    {.name = "minimax-m2",
+     .head_dim = 32,
      .untied = true,
-     .tensors = deepseek2,
-     .mla = {32, 64, 32, 16, 24},
+     .tensors = minimax_m2,
      .experts = 16,
      .experts_used = 4,
-     .expert_ffn = 32,
-     .keys = {MLA_KEYS,
-              YARN,
-              SIGMOIDS(2.5),
-              {".attention.q_lora_rank", 'u', 32, NULL},
-              {".rope.scaling.yarn_log_multiplier", 'f', 0.1, NULL},
-              {".attention.temperature_scale", 'f', 0.1, NULL},
-              {".attention.temperature_length", 'u', 64, NULL},
-              {".leading_dense_block_count", 'u', 1, NULL},
-              {".expert_shared_count", 'u', 1, NULL}}},
+     .expert_ffn = 96,
+     .keys = {{".rope.dimension_count", 'u', 16, NULL},
+              {".expert_gating_func", 'u', 2, NULL},
+              {".expert_weights_norm", 'b', 1, NULL}}},
     {.name = "bailingmoe2",
      .layers = 4,
      .kinds = "deen",

@@ -8,6 +8,11 @@
     {                                                                                                                  \
         "attn_output.weight", 'q', 'd'                                                                                 \
     }
+#define FUSED_QKV                                                                                                      \
+    {"attn_qkv.weight", 'd', 'Q'},                                                                                     \
+    {                                                                                                                  \
+        "attn_output.weight", 'q', 'd'                                                                                 \
+    }
 #define GATE_UP_DOWN                                                                                                   \
     {"ffn_gate.weight", 'd', 'f'}, {"ffn_up.weight", 'd', 'f'},                                                        \
     {                                                                                                                  \
@@ -17,6 +22,13 @@
     {"ffn_gate_inp.weight", 'd', 'n'}, {"ffn_gate_exps.weight", 'd', 'e', 'n'}, {"ffn_up_exps.weight", 'd', 'e', 'n'}, \
     {                                                                                                                  \
         "ffn_down_exps.weight", 'e', 'd', 'n'                                                                          \
+    }
+
+/* Sigmoids, normalised shares and a scale. */
+#define SIGMOIDS(scale)                                                                                                \
+    {".expert_gating_func", 'u', 2, NULL}, {".expert_weights_norm", 'b', 1, NULL},                                     \
+    {                                                                                                                  \
+        ".expert_weights_scale", 'f', scale, NULL                                                                      \
     }
 
 /* Of layers d without experts, and of layers e with them. */
@@ -45,4 +57,13 @@
         "nextn.shared_head_norm.weight", 'd', 0, 0, 'n'                                                                \
     }
 
-extern const struct tiny_arch tiny_arch_experts[]; /* the last has no name */
+/* The tables of tiny_arch_find; the last of each has no name. */
+extern const struct tiny_arch tiny_arch_dense[];
+extern const struct tiny_arch tiny_arch_blocks[];
+extern const struct tiny_arch tiny_arch_mixtures[];
+extern const struct tiny_arch tiny_arch_experts[];
+extern const struct tiny_arch tiny_arch_mla[];
+extern const struct tiny_arch tiny_arch_recurrent[];
+extern const struct tiny_arch tiny_arch_delta[];
+extern const struct tiny_arch tiny_arch_gemma[];
+extern const struct tiny_arch tiny_arch_encoders[];

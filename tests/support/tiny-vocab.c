@@ -109,7 +109,8 @@ static void piece(struct vocab *v, const char *text)
     t->score = -(float)v->n;
 }
 
-static void llama(struct vocab *v)
+/* @space: U+2581 or a plain one. */
+static void llama(struct vocab *v, unsigned space, bool bytes)
 {
     static const char chars[] = "etaoinshrdlucmfwygpbvkxqjzETAOINSHRDLUCMFWYGPBVKXQJZ0123456789.,!?'\"-:;()<>|_/";
     snprintf(token(v, TOKEN_UNKNOWN)->text, sizeof(v->tokens->text), "<unk>");
@@ -117,13 +118,14 @@ static void llama(struct vocab *v)
     control(v, "<s>");
     v->eos = v->n;
     control(v, "</s>");
-    for (unsigned b = 0; b < 256; b++) snprintf(token(v, TOKEN_BYTE)->text, sizeof(v->tokens->text), "<0x%02X>", b);
+    for (unsigned b = 0; bytes && b < 256; b++)
+        snprintf(token(v, TOKEN_BYTE)->text, sizeof(v->tokens->text), "<0x%02X>", b);
     for (size_t i = 0; i < N_PAIRS; i++) {
         char text[sizeof(v->tokens->text)];
-        spell(text, pairs[i], "", 0x2581, false);
+        spell(text, pairs[i], "", space, false);
         if (!known(v, text)) piece(v, text);
     }
-    piece(v, "\342\226\201");
+    piece(v, space == ' ' ? " " : "\342\226\201");
     for (size_t i = 0; chars[i]; i++) piece(v, (char[]){chars[i], 0});
     piece(v, "\303\251");
     piece(v, "\342\202\254");
@@ -131,12 +133,37 @@ static void llama(struct vocab *v)
     control(v, "<|im_end|>");
 }
 
-struct vocab *vocab_new(bool is_llama)
+/* Bytes and texts as in a bytes literal of Python. */
+static void rwkv(struct vocab *v)
+{
+    v->bos = v->n;
+    control(v, "<s>");
+    for (unsigned b = 0; b < 256; b++) {
+        bool plain = b > 0x20 && b < 0x7f && b != '\\';
+        snprintf(token(v, TOKEN_NORMAL)->text, sizeof(v->tokens->text), plain ? "%c" : "\\x%02x", b);
+    }
+    for (size_t i = 0; i < N_PAIRS; i++) {
+        char text[sizeof(v->tokens->text)];
+        spell(text, pairs[i], "", ' ', false);
+        if (!known(v, text)) piece(v, text);
+    }
+    control(v, "<|im_start|>");
+    v->eos = v->n;
+    control(v, "<|im_end|>");
+}
+
+struct vocab *vocab_new(const char *model)
 {
     struct vocab *v = calloc(1, sizeof(*v));
     if (!v) return NULL;
-    if (is_llama)
-        llama(v);
+    if (!strcmp(model, "llama") || !strcmp(model, "t5"))
+        llama(v, 0x2581, true);
+    else if (!strcmp(model, "bert"))
+        llama(v, 0x2581, false);
+    else if (!strcmp(model, "plamo2"))
+        llama(v, ' ', true);
+    else if (!strcmp(model, "rwkv"))
+        rwkv(v);
     else
         gpt2(v);
     return v;

@@ -16,8 +16,9 @@ struct vocab {
     uint32_t n, n_merges, bos, eos;
 };
 
-/* @llama: SentencePiece with byte tokens, else byte-level BPE. NULL when out of memory; the caller frees. */
-struct vocab *vocab_new(bool llama);
+/* By tokenizer.ggml.model: "llama", "t5" and "plamo2" have the same texts and byte tokens, "bert" the texts, "rwkv" the
+ * bytes and merged texts; any other name: byte-level BPE. NULL when out of memory; the caller frees. */
+struct vocab *vocab_new(const char *model);
 void vocab_free(struct vocab *v);
 /* One more control token; returns its id. */
 uint32_t vocab_control(struct vocab *v, const char *text);

@@ -94,8 +94,12 @@ static bool is_decay(const char *name)
 static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
 {
     float scale = 1 / sqrtf((float)k);
+    if (!strncmp(name, "position_embd", 13)) scale *= 2;
     if (!strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight"))
         scale *= (w->t->logit_size > 0 ? w->t->logit_size : 3) * vocab_weight(w->v, r);
+    if (!strncmp(name, "per_layer_token_embd", 20)) scale = 1 / sqrtf((float)w->a->per_layer);
+    if (strstr(name, "altup_router.")) scale *= (float)k / 2; /* its input is divided by k */
+    if (strstr(name, "altup_predict")) scale *= 0.1f;
     if (strstr(name, "ffn_down") && w->a->down_share > 0) scale *= w->a->down_share;
     for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
     if (strstr(name, "ssm_norm")) /* rows of near 1 */
@@ -109,7 +113,9 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
     for (uint64_t i = 0; i < k; i++) {
         float x = gauss(&w->state);
         w->row[i] = 1 + 0.1f * x;
-        if (strstr(name, "post_ffw_norm") && w->a->ffn_share > 0) w->row[i] *= w->a->ffn_share;
+        if ((strstr(name, "post_ffw_norm") || strstr(name, ".post_norm.")) && w->a->ffn_share > 0)
+            w->row[i] *= w->a->ffn_share;
+        if (strstr(name, "attn_q_norm") && w->a->q_share > 0) w->row[i] *= w->a->q_share;
         if (strstr(name, ".bias")) w->row[i] = 0.3f * x;
         if (is_decay(name)) w->row[i] = -0.1f - 0.5f * x * x;
         if (strstr(name, "attn_sinks") || strstr(name, "ffn_gate_inp_shexp")) w->row[i] = x;
@@ -117,7 +123,11 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
         if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
         if (!strcmp(name, "output_norm.weight") || !strcmp(name, "token_embd_norm.weight"))
             w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
-        if (!strcmp(name, "rope_freqs.weight")) w->row[i] = i < k / 4 ? 1 : i < k / 2 ? 3.5f : 8;
+        if (strstr(name, "layer_output_scale")) w->row[i] = 0.9f + 0.1f * x;
+        if (!strcmp(name, "rope_freqs.weight") && w->a->window_head)
+            w->row[i] = i < k / 4 ? 1 : 1e30f; /* as for a rotation of a quarter of the pairs */
+        else if (!strcmp(name, "rope_freqs.weight"))
+            w->row[i] = i < k / 4 ? 1 : i < k / 2 ? 3.5f : 8;
     }
 }
 
@@ -126,7 +136,8 @@ static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t 
 {
     const bool matrix = rows && !strstr(name, ".bias") && (!strstr(name, "_norm.") || strstr(name, "ssm_norm"));
     const bool plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.") || strstr(name, "ssm_conv1d") ||
-                       strstr(name, "ssm_norm") || is_decay(name) || strstr(name, "ssm_d");
+                       strstr(name, "altup_") || strstr(name, ".scale") || strstr(name, "ssm_norm") || is_decay(name) ||
+                       strstr(name, "ssm_d") || strstr(name, "position_embd") || strstr(name, "token_types");
     const struct tiny_type *t = tiny_type_numbered(matrix && !plain ? w->t->type : 0);
     const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;
@@ -169,17 +180,31 @@ static void rope_tensors(struct writer *w)
     uint64_t n = head_dim(w->t) / 2;
     for (const struct tiny_key *k = w->a->keys; k->name; k++)
         if (!strcmp(k->name, ".rope.dimension_count")) n = (uint64_t)k->number / 2;
-    if (w->t->rope_freqs) tensor(w, "rope_freqs.weight", n, 0);
+    if (w->t->rope_freqs || w->a->window_head) tensor(w, "rope_freqs.weight", n, 0);
     if (!w->a->long_rope) return;
     tensor(w, "rope_factors_long.weight", n, 0);
     tensor(w, "rope_factors_short.weight", n, 0);
 }
 
-/* A layer of @kind has the tensors of @only. Capitals are layers with experts, E; a small letter is one without, D. */
+/* A layer of @kind has the tensors of @only. y and Y: see below. Capitals are layers with experts, E; a small letter is
+ * one without, D. */
 static bool has_part(char kind, char only)
 {
+    if (only == 'Y') return kind != 't' && kind != 'u';                /* K */
+    if (only == 'y') return kind != 't' && kind != 'u' && kind != 'k'; /* V */
     if (only == 'E' || only == 'D') return (kind < 'a') == (only == 'E');
     return kind == only || (only < 'a' && kind == only - 'A' + 'a');
+}
+
+/* The sizes of heads and of the feed-forward in layer @l, where they differ. */
+static void layer_sizes(const struct tiny *t, const struct tiny_arch *a, uint64_t size[128], uint32_t l)
+{
+    if (!a->window_head) return;
+    const bool window = a->kinds[l] == 'w' || a->kinds[l] == 't', shared = a->kinds[l] == 't' || a->kinds[l] == 'u';
+    size['h'] = window ? a->window_head : head_dim(t);
+    size['q'] = t->heads * size['h'];
+    size['v'] = (window ? a->window_kv : t->kv_heads) * size['h'];
+    size['f'] = shared && a->window_ffn ? a->window_ffn : t->ffn;
 }
 
 static void tensors(struct writer *w, enum pass pass)
@@ -193,9 +218,12 @@ static void tensors(struct writer *w, enum pass pass)
     size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
     size['i'] = a->mla.q_rank, size['j'] = a->mla.kv_rank, size['J'] = a->mla.kv_rank + a->mla.rope;
     size['p'] = a->mla.nope;
+    size['o'] = a->per_layer, size['O'] = a->per_layer * t->layers, size['l'] = a->laurel, size['V'] = w->v->n;
+    size['a'] = a->altup, size['A'] = a->altup * a->altup, size['b'] = a->altup ? a->altup - 1 : 0;
     size['S'] = 2 * size['e'], size['D'] = 2 * t->dim;
     size['c'] = a->taps, size['B'] = 3 * t->dim;
-    size['I'] = a->inner, size['m'] = a->mamba_heads, size['g'] = a->mamba_groups, size['1'] = 1;
+    size['I'] = a->inner, size['m'] = a->mamba_heads, size['g'] = a->mamba_groups;
+    size['1'] = 1, size['2'] = 2, size['3'] = 3;
     size['G'] = a->mamba_groups ? a->inner / a->mamba_groups : 0;
     size['C'] = a->inner + 2 * a->mamba_groups * a->state;
     size['P'] = size['I'] + size['C'] + size['m'];
@@ -210,18 +238,22 @@ static void tensors(struct writer *w, enum pass pass)
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
-    tensor(w, "token_embd.weight", t->dim, w->v->n);
+    tensor(w, a->output_only ? "output.weight" : "token_embd.weight", t->dim, w->v->n);
+    if (a->positions) tensor(w, "position_embd.weight", t->dim, t->ctx);
     for (uint32_t l = 0; l < t->layers; l++)
         for (const struct tiny_tensor *i = w->a->tensors; i->name; i++) {
             char name[64];
+            if (i == w->a->tensors) layer_sizes(t, a, size, l);
             if (i->only && !has_part(a->kinds[l], i->only)) continue;
             snprintf(name, sizeof(name), "blk.%u.%s", l, i->name);
             tensors_of(w, name, size[(int)i->k], size[(int)i->rows], size[(int)i->stack]);
         }
+    for (const struct tiny_tensor *i = a->shared; i && i->name; i++)
+        tensors_of(w, i->name, size[(int)i->k], size[(int)i->rows], size[(int)i->stack]);
     rope_tensors(w);
     char norm[64];
     snprintf(norm, sizeof(norm), "%s.weight", a->output_norm ? a->output_norm : "output_norm");
-    tensor(w, norm, t->dim, 0);
+    if (!a->outer) tensor(w, norm, t->dim, 0);
     for (const struct tiny_tensor *i = a->tensors; i->name; i++)
         if (!strcmp(i->name, "attn_norm.bias")) tensor(w, "output_norm.bias", t->dim, 0);
     if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
@@ -298,6 +330,29 @@ static void meta_f32s(struct meta *m, const char *name, uint32_t n, float first)
     for (uint32_t i = 0; i < n; i++, first *= 1.1f) fwrite(&first, 4, 1, m->f);
 }
 
+/* @n numbers: @first in the first layers, as many as @text says, -infinity in the others. */
+static void meta_first_f32s(struct meta *m, const char *name, uint32_t n, float first, const char *text)
+{
+    const uint32_t many = (uint32_t)strtoul(text, NULL, 10);
+    const float none = -INFINITY;
+    meta_array(m, name, 6, n);
+    for (uint32_t i = 0; i < n; i++) fwrite(i < many ? &first : &none, 4, 1, m->f);
+}
+
+/* @n times @text. */
+static void meta_texts(struct meta *m, const char *name, uint32_t n, const char *text)
+{
+    meta_array(m, name, 8, n);
+    for (; n; n--) put_str(m->f, text);
+}
+
+/* A flag for each of @n layers: it has a window. */
+static void meta_windows(struct meta *m, const char *name, uint32_t n, const char *kinds)
+{
+    meta_array(m, name, 7, n);
+    for (uint32_t l = 0; l < n; l++) fputc(kinds[l] == 'w' || kinds[l] == 't', m->f);
+}
+
 static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vocab *v)
 {
     meta_str(m, "tokenizer.ggml.model", t->tokenizer);
@@ -312,7 +367,7 @@ static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vo
     } else {
         meta_array(m, "tokenizer.ggml.scores", 6, v->n);
         for (uint32_t i = 0; i < v->n; i++) fwrite(&v->tokens[i].score, 4, 1, m->f);
-        meta_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+        if (strcmp(t->tokenizer, "rwkv") != 0) meta_u32(m, "tokenizer.ggml.unknown_token_id", 0);
     }
     meta_u32(m, "tokenizer.ggml.bos_token_id", v->bos);
     meta_u32(m, "tokenizer.ggml.eos_token_id", v->eos);
@@ -363,6 +418,9 @@ static void own_keys(struct meta *m, const struct tiny *t, const struct tiny_arc
         if (k->kind == 's') meta_str(m, k->name, k->text);
         if (k->kind == 'b') meta_bool(m, k->name, k->number != 0);
         if (k->kind == 'a') meta_f32s(m, k->name, t->layers, (float)k->number);
+        if (k->kind == 'c') meta_first_f32s(m, k->name, t->layers, (float)k->number, k->text);
+        if (k->kind == 'w') meta_windows(m, k->name, t->layers, a->kinds);
+        if (k->kind == 't') meta_texts(m, k->name, (uint32_t)k->number, k->text);
         if (k->kind == 'i') meta_i32s(m, k->name, period, k->text);
         if (k->kind != 'p') continue;
         meta_array(m, k->name, 7, t->layers);
@@ -386,6 +444,7 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *
     meta_str(&m, "general.name", "tiny");
     meta_u32(&m, "general.alignment", ALIGN);
     meta_u32(&m, ".context_length", t->ctx);
+    if (t->pooling) meta_u32(&m, ".pooling_type", t->pooling);
     meta_u32(&m, ".embedding_length", t->dim);
     meta_u32(&m, ".block_count", t->layers);
     if (!own_key(a, ".feed_forward_length")) meta_u32(&m, ".feed_forward_length", a->alone ? 0 : t->ffn);
@@ -467,8 +526,9 @@ int tiny_write(const struct tiny *as_told, const char *path)
     if (widest < 4096) widest = 4096; /* biases of the vocabulary, and of q, k and v */
     if (widest < a.inner + 2 * a.mamba_groups * a.state) widest = a.inner + 2 * a.mamba_groups * a.state;
     if (widest < 2 * t->dim) widest = 2 * t->dim;
+    if (widest < a.per_layer * t->layers) widest = a.per_layer * t->layers;
     if (widest < t->heads * a.mla.value) widest = t->heads * a.mla.value;
-    struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
+    struct vocab *v = vocab_new(t->tokenizer);
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);
     static const char *const marks[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"};

@@ -74,6 +74,12 @@ void tiny_f32s(struct tiny_tokenizer *m, const char *key, const float *v, size_t
     put(&m->body, v, 4 * n);
 }
 
+void tiny_u8s(struct tiny_tokenizer *m, const char *key, const char *v, size_t n)
+{
+    put_array(m, key, GGUF_U8, n);
+    put(&m->body, v, n);
+}
+
 void tiny_write_keys(const struct tiny_tokenizer *m, int fd)
 {
     struct {

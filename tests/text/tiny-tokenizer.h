@@ -15,6 +15,7 @@ void tiny_bool(struct tiny_tokenizer *m, const char *key, bool v);
 void tiny_strs(struct tiny_tokenizer *m, const char *key, const char *const *v, size_t n);
 void tiny_i32s(struct tiny_tokenizer *m, const char *key, const int32_t *v, size_t n);
 void tiny_f32s(struct tiny_tokenizer *m, const char *key, const float *v, size_t n);
+void tiny_u8s(struct tiny_tokenizer *m, const char *key, const char *v, size_t n);
 
 /* Writes the file to @fd. */
 void tiny_write_keys(const struct tiny_tokenizer *m, int fd);

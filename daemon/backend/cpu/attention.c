@@ -24,9 +24,8 @@ static uint32_t min(uint32_t a, uint32_t b)
  * or of the layer (cpu_lay_out refuses a batch with both). */
 static uint32_t window_start(const struct pass *p, const struct token *t)
 {
-    uint32_t own = hparams_window(&p->c->base.hparams, p->layer);
     if (token_slides(t)) return t->pos + 1 - t->entry->window;
-    return own && t->pos >= own ? t->pos + 1 - own : 0;
+    return hparams_first(&p->c->base.hparams, p->layer, t->pos);
 }
 
 /* The parts of a tile of @n tokens from @t on. */
@@ -34,7 +33,8 @@ static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_
 {
     struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
     if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
-    tile.parts = tile.sinks + (token_end(&t[n - 1]) - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
+    tile.parts =
+        tile.sinks + (token_end(p, &t[n - 1]) - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
     return tile;
 }
 
@@ -50,20 +50,21 @@ static uint32_t run_of(const struct token *t, uint32_t most)
 static void plan(struct wave *w)
 {
     const struct hparams *y = &w->p->c->base.hparams;
+    const uint32_t kv_heads = w->p->heads.kv_heads, most = cpu_tile_tokens(y->heads / kv_heads);
     struct scratch *s = &w->p->c->scratch;
     uint32_t at = w->first;
     w->n_tiles = w->n_items = w->rows = 0;
     while (at < w->p->n) {
         const struct token *t = &s->tokens[at];
-        struct attn_tile tile = cut(w->p, t, run_of(t, min(s->attn.tile_tokens, w->p->n - at)));
+        struct attn_tile tile = cut(w->p, t, run_of(t, min(most, w->p->n - at)));
         uint32_t n = min(tile.n, (s->attn.rows - w->rows) / (y->heads * tile.parts));
         if (!n) break;
         tile = cut(w->p, t, n);
         tile.token = at;
         tile.row = w->rows;
         s->attn.tiles[w->n_tiles] = tile;
-        for (uint32_t h = 0; h < y->kv_heads; h++) {
-            atomic_init(&s->attn.left[w->n_tiles * y->kv_heads + h], tile.parts);
+        for (uint32_t h = 0; h < kv_heads; h++) {
+            atomic_init(&s->attn.left[w->n_tiles * kv_heads + h], tile.parts);
             for (uint32_t g = 0; g < tile.parts; g++)
                 s->attn.items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
         }
@@ -74,16 +75,23 @@ static void plan(struct wave *w)
     w->n = at - w->first;
 }
 
-/* Values that a query gets. */
-static size_t width(const struct hparams *y)
+/* Query heads that share a KV head. */
+static uint32_t sharing(const struct pass *p)
 {
-    return y->mla.kv_rank ? y->mla.kv_rank : y->head_dim;
+    return p->c->base.hparams.heads / p->heads.kv_heads;
+}
+
+/* Values that a query gets. */
+static size_t width(const struct pass *p)
+{
+    const uint32_t rank = p->c->base.hparams.mla.kv_rank;
+    return rank ? rank : p->heads.head_dim;
 }
 
 /* First row of the partial results of one item. */
-static size_t item_row(const struct hparams *y, const struct attn_tile *tile, uint32_t head, uint32_t part)
+static size_t item_row(const struct pass *p, const struct attn_tile *tile, uint32_t head, uint32_t part)
 {
-    return tile->row + (size_t)(head * tile->parts + part) * tile->n * (y->heads / y->kv_heads);
+    return tile->row + (size_t)(head * tile->parts + part) * tile->n * sharing(p);
 }
 
 /* Positions [from, to) of one segment, of which a tile sees something in each block. */
@@ -100,22 +108,21 @@ static struct span span_of(const struct pass *pass, const struct attn_tile *tile
     uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
     uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
     p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
-    p.to = min(p.sinks ? first->entry->sinks : token_end(&first[tile->n - 1]), (segment + 1) * KV_SEGMENT);
+    p.to = min(p.sinks ? first->entry->sinks : token_end(pass, &first[tile->n - 1]), (segment + 1) * KV_SEGMENT);
     return p;
 }
 
 /* The part of the sink scores: one key for each head, whose value is zero. */
 static void score_sinks(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item)
 {
-    const struct hparams *y = &p->c->base.hparams;
     const struct scratch *s = &p->c->scratch;
-    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
-    size_t row = item_row(y, tile, item->head, item->part);
+    uint32_t group = sharing(p), rows = tile->n * group;
+    size_t row = item_row(p, tile, item->head, item->part);
     for (uint32_t r = 0; r < rows; r++) {
         s->attn.m[row + r] = p->w->sink_scores[item->head * group + r % group];
         s->attn.l[row + r] = 1;
     }
-    memset(s->attn.o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->attn.o));
+    memset(s->attn.o + row * p->heads.head_dim, 0, (size_t)rows * p->heads.head_dim * sizeof(*s->attn.o));
 }
 
 /* Compute the part of an item. */
@@ -126,52 +133,55 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
     const struct hparams *y = &c->base.hparams;
     const struct token *t = &s->tokens[tile->token];
     const struct kv_memory *kv = &c->kv[p->group];
-    const uint32_t *blocks = t->entry->blocks[p->group];
     const struct span span = span_of(p, tile, t, item->part);
-    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
+    uint32_t group = sharing(p), rows = tile->n * group;
     uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
     for (uint32_t i = 0; i < n_blocks; i++) {
-        uint8_t *block = kv_memory_k(kv, p->group_layer, blocks[span.from / KV_BLOCK + i], item->head);
+        uint8_t *block = kv_memory_k(kv, p->group_layer, token_block(p, t, span.from + i * KV_BLOCK), item->head);
         k[i] = block;
-        v[i] = block + kv->half;
+        v[i] = block + kv_memory_shape(kv, p->group_layer)->half;
     }
-    size_t own = (size_t)thread * s->attn.tile_tokens * group;
+    size_t own = (size_t)thread * s->attn.tile_rows;
     const float **q = s->attn.query + own;
-    float *turned = s->attn.turned + own * y->head_dim;
+    float *turned = s->attn.turned + own * s->attn.widest;
     uint32_t *begin = s->attn.begin + own, *end = s->attn.end + own;
     for (uint32_t i = 0; i < tile->n; i++)
         cpu_query_heads(p, tile->token + i, item->head * group, group, span.sinks,
-                        turned + (size_t)i * group * y->head_dim);
+                        turned + (size_t)i * group * p->heads.head_dim);
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *own_token = t + r / group;
-        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(token_end(own_token), span.to);
-        q[r] = turned + (size_t)r * y->head_dim;
+        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(token_end(p, own_token), span.to);
+        q[r] = turned + (size_t)r * p->heads.head_dim;
         begin[r] = first > span.from ? first - span.from : 0;
         end[r] = last > span.from ? last - span.from : 0;
+        if (c->slopes) s->attn.slope[own + r] = c->slopes[item->head * group + r % group];
+        s->attn.at[own + r] = (int32_t)(own_token->pos - span.from);
     }
-    size_t row = item_row(y, tile, item->head, item->part);
+    size_t row = item_row(p, tile, item->head, item->part);
     struct kern_attn a = {.q = q,
                           .begin = begin,
                           .end = end,
                           .n_q = rows,
-                          .dim = y->head_dim,
+                          .dim = p->heads.head_dim,
                           .k = k,
                           .v = y->mla.kv_rank ? NULL : v,
                           .v_dim = y->mla.kv_rank,
                           .n_blocks = n_blocks,
                           .scale = y->scale.attention,
                           .cap = y->cap.attention,
+                          .slope = c->slopes ? s->attn.slope + own : NULL,
+                          .at = c->slopes ? s->attn.at + own : NULL,
                           .m = s->attn.m + row,
                           .l = s->attn.l + row,
-                          .o = s->attn.o + row * width(y)};
-    c->kern->attn[c->base.config.kv_type](&a);
+                          .o = s->attn.o + row * width(p)};
+    c->kern->attn[kv->type](&a);
 }
 
 /* The columns of one KV head are whole quantization blocks. */
-static bool whole_blocks(const struct hparams *y)
+static bool whole_blocks(const struct pass *p)
 {
-    return y->heads / y->kv_heads * y->head_dim % KERN_BLOCK == 0;
+    return sharing(p) * p->heads.head_dim % KERN_BLOCK == 0;
 }
 
 /* Merge the parts of a tile of latent attention: s->attn -> s->mla.latent. */
@@ -180,7 +190,7 @@ static void merge_latent(const struct pass *p, const struct attn_tile *tile)
     const struct scratch *s = &p->c->scratch;
     const struct hparams *y = &p->c->base.hparams;
     const size_t rows = (size_t)tile->n * y->heads, dim = y->mla.kv_rank;
-    size_t row = item_row(y, tile, 0, 0);
+    size_t row = item_row(p, tile, 0, 0);
     for (size_t i = tile->token; i < tile->token + tile->n; i++)
         for (uint32_t h = 0; h < y->heads; h++, row++) {
             const size_t to = (size_t)h * p->n + i;
@@ -196,20 +206,20 @@ static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t h
 {
     const struct scratch *s = &p->c->scratch;
     const struct hparams *y = &p->c->base.hparams;
-    const uint32_t group = y->heads / y->kv_heads;
-    const size_t rows = (size_t)tile->n * group, dim = y->head_dim, columns = group * dim;
+    const uint32_t group = sharing(p);
+    const size_t rows = (size_t)tile->n * group, dim = p->heads.head_dim, columns = group * dim;
     if (y->mla.kv_rank) {
         merge_latent(p, tile);
         return;
     }
-    size_t row = item_row(y, tile, head, 0);
+    size_t row = item_row(p, tile, head, 0);
     for (size_t i = tile->token; i < tile->token + tile->n; i++) {
         float *out = s->att.f + i * s->att.k + head * columns;
         for (uint32_t h = 0; h < group; h++, row++)
             p->c->kern->attn_merge(out + h * dim, s->attn.m + row, s->attn.l + row, rows, s->attn.o + row * dim,
                                    rows * dim, tile->parts, dim);
         if (p->w->q_gate.rows) p->c->kern->sigmoid_mul(out, s->q_gate + i * s->att.k + head * columns, columns);
-        if (whole_blocks(y)) cpu_quantize(p, &s->att, &(struct group){.n = p->n}, i, head * columns, out, columns);
+        if (whole_blocks(p)) cpu_quantize(p, &s->att, &(struct group){.n = p->n}, i, head * columns, out, columns);
     }
 }
 
@@ -224,6 +234,7 @@ static void place(const struct pass *p, const struct attn_item *item)
 {
     const struct attn_tile *tile = &p->c->scratch.attn.tiles[item->tile];
     const uint32_t last = tile->parts - 1 - (p->w->sink_scores != NULL);
+    if (!p->own_kv) return;
     if (p->c->scratch.tokens[tile->token].alone && item->part == last) cpu_place_heads(p, tile->token, item->head, 1);
 }
 
@@ -240,7 +251,7 @@ static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
             score_sinks(p, tile, item);
         else
             attend(p, tile, item, thread);
-        _Atomic uint32_t *left = &s->attn.left[item->tile * p->c->base.hparams.kv_heads + item->head];
+        _Atomic uint32_t *left = &s->attn.left[item->tile * p->heads.kv_heads + item->head];
         if (tile->parts == 1 || atomic_fetch_sub(left, 1) == 1) merge(p, tile, item->head);
     }
 }
@@ -261,5 +272,5 @@ void cpu_attention(struct pass *p)
         cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1, grain ? grain : 1);
     }
     const struct hparams *y = &p->c->base.hparams;
-    if (p->quantize && !y->mla.kv_rank && !whole_blocks(y)) cpu_each(p, quantize_tokens, p->n);
+    if (p->quantize && !y->mla.kv_rank && !whole_blocks(p)) cpu_each(p, quantize_tokens, p->n);
 }

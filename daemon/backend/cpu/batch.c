@@ -2,6 +2,7 @@
 /* Checks the entries of a batch and lists their tokens. */
 #include "daemon/backend/cpu/cpu.h"
 #include "libcommon/error.h"
+#include <math.h>
 
 /* Check the positions of an entry, and its window. */
 static int check_positions(const struct backend *b, const struct batch_entry *e)
@@ -15,6 +16,8 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
                          b->hparams.arch);
     if (e->window && hparams_state(&b->hparams))
         return error_say(-EOPNOTSUPP, "a '%s' model has recurrent layers and cannot rotate", b->hparams.arch);
+    if (e->window && b->hparams.desc->block.positions)
+        return error_say(-EOPNOTSUPP, "a '%s' model has learned positions and cannot rotate", b->hparams.arch);
     if (e->window && e->whole)
         return error_say(-EOPNOTSUPP, "a run whose items see each other cannot be in a context that rotates");
     if (e->places && (e->window || !hparams_grids(&b->hparams)))
@@ -63,15 +66,36 @@ static int check_state(const struct backend *b, const struct batch_entry *e)
     return 0;
 }
 
+/* Check an entry of a model that computes texts whole; of another one, that it has no types of tokens. */
+static int check_text(const struct backend *b, const struct batch_entry *e)
+{
+    const struct hparams_embedding *y = &b->hparams.embedding;
+    if (!y->whole) return e->types ? error_say(-EOPNOTSUPP, "a '%s' model has no token types", b->hparams.arch) : 0;
+    if (e->pos || !e->whole || e->window)
+        return error_say(-EINVAL, "a '%s' model computes a text whole, in one entry from position 0 on",
+                         b->hparams.arch);
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (e->want && e->want[i] & WANT_LOGITS)
+            return error_say(-EOPNOTSUPP, "a '%s' model has no logits", b->hparams.arch);
+        if (e->types && e->types[i] >= (y->types ? y->types : 1))
+            return error_say(-EINVAL, "token type %u of %u", e->types[i], y->types);
+    }
+    return 0;
+}
+
 int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden)
 {
     const struct backend *b = &p->c->base;
-    for (size_t i = 0; i < n; i++) {
+    uint32_t blocks = 0; /* of texts that are computed whole */
+    for (size_t i = 0; i < n; blocks += (e[i++].n + KV_BLOCK - 1) / KV_BLOCK) {
         if (!e[i].n || e[i].n > b->config.batch_tokens - p->n)
             return error_say(-EINVAL, "a batch of more than %u tokens, or an empty entry in it",
                              b->config.batch_tokens);
-        if (e[i].adapter) return error_say(-EOPNOTSUPP, "adapter %u: adapters are not supported", e[i].adapter);
-        int r = check_positions(b, &e[i]);
+        if (e[i].adapter > p->c->lora.n || (e[i].adapter && !isfinite(e[i].adapter_scale)))
+            return error_say(-EINVAL, "adapter %u of %u with the scale %g", e[i].adapter, p->c->lora.n,
+                             (double)e[i].adapter_scale);
+        int r = check_text(b, &e[i]);
+        if (!r) r = check_positions(b, &e[i]);
         for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
             if (b->hparams.groups[g].n_layers && b->hparams.groups[g].kind != KV_STATE) r = check_blocks(b, &e[i], g);
         if (!r) r = check_state(b, &e[i]);
@@ -79,14 +103,14 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
         p->c->scratch.recurrent.runs[p->runs++] = (struct recurrence){&e[i], p->n};
         for (uint32_t j = 0; j < e[i].n; j++) {
             struct token *t = &p->c->scratch.tokens[p->n++];
-            *t = (struct token){.entry = &e[i], .pos = e[i].pos + j};
+            *t = (struct token){.entry = &e[i], .pos = e[i].pos + j, .block = blocks};
             /* The last layer drops tokens that nothing is wanted of, and a norm of all heads comes before attention. */
             t->alone = e[i].n == 1 && token_wants(t) && b->hparams.desc->qk_norm != QK_NORM_WHOLE;
             p->together |= !t->alone;
             if (e[i].tokens && (e[i].tokens[j] < 0 || (uint32_t)e[i].tokens[j] >= b->hparams.vocab))
                 return error_say(-EINVAL, "token %d is outside the vocabulary of %u", e[i].tokens[j], b->hparams.vocab);
             if ((token_wants(t) & WANT_LOGITS && !logits) || (token_wants(t) & WANT_HIDDEN && !hidden) ||
-                (!e[i].tokens && !e[i].embd))
+                (!e[i].tokens && !e[i].embd) || (b->hparams.first && (!e[i].tokens || !e[i].states)))
                 return error_say(-EINVAL, "a batch without its tokens, or without room for what it wants");
         }
     }

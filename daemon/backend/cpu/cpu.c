@@ -45,9 +45,11 @@ static struct backend *cpu_free(struct backend *b)
 {
     struct cpu *c = (struct cpu *)b;
     if (!b->config.pool) compute_pool_free(c->pool);
+    lora_fini(&c->lora);
     weights_fini(&c->weights);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) kv_memory_fini(&c->kv[g]);
     scratch_fini(&c->scratch);
+    free(c->slopes);
     free(c->freqs[0]);
     free(c->freqs[1]);
     free(c);
@@ -60,6 +62,7 @@ static struct compute_pool *compute_pool(struct backend *b)
 }
 
 static const struct backend_ops ops = {.forward = cpu_forward,
+                                       .head = cpu_head,
                                        .kv_copy = kv_copy,
                                        .kv_read = kv_read,
                                        .kv_write = kv_write,
@@ -69,10 +72,10 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_identity = cpu_kv_identity,
                                        .logsumexp = logsumexp,
                                        .compute_pool = compute_pool,
+                                       .adapter_load = lora_load,
                                        .free = cpu_free};
 
-/* The configured context selects LongRoPE's factors, as in llama.cpp, so that a position's angles never change. Layers
- * with a RoPE of their own have no factors. */
+/* The configured context selects LongRoPE's factors, as in llama.cpp, so that a position's angles never change. */
 static int make_freqs(struct cpu *c)
 {
     const struct hparams *s = &c->base.hparams;
@@ -80,11 +83,22 @@ static int make_freqs(struct cpu *c)
     const float *factors = w->rope_factors;
     if (w->rope_long) factors = c->base.config.ctx > s->rope.original ? w->rope_long : w->rope_short;
     for (uint32_t i = 0; i < hparams_ropes(s); i++) {
-        c->freqs[i] = calloc(s->rope_dim / 2, sizeof(*c->freqs[i]));
+        const uint32_t rotated = hparams_rotated(s, i);
+        c->freqs[i] = calloc(rotated / 2, sizeof(*c->freqs[i]));
         if (!c->freqs[i]) return error_say(-ENOMEM, "out of memory for RoPE");
-        rope_frequencies(i ? &s->window_rope : &s->rope, s->rope_dim, i ? NULL : factors, c->freqs[i]);
+        const bool factored = !i || !s->desc->window.unscaled;
+        rope_frequencies(i ? &s->window_rope : &s->rope, rotated, factored ? factors : NULL, c->freqs[i]);
     }
     return 0;
+}
+
+static int make_slopes(struct cpu *c)
+{
+    const struct hparams *s = &c->base.hparams;
+    if (s->desc->encoder.alibi == 0) return 0;
+    c->slopes = calloc(s->heads, sizeof(*c->slopes));
+    for (uint32_t h = 0; c->slopes && h < s->heads; h++) c->slopes[h] = hparams_slope(s, h);
+    return c->slopes ? 0 : error_say(-ENOMEM, "out of memory for ALiBi");
 }
 
 /* With several NUMA nodes, memory is interleaved before anything touches it: each thread reads from all nodes, whatever
@@ -113,6 +127,10 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     int r = hparams_read(&b->hparams, g);
     if (r) return r;
     if (config->window_group) hparams_split(&b->hparams);
+    if (config->mtp_of && !hparams_drafts(&b->hparams))
+        return error_say(-EINVAL, "%s: no layer that is computed predicts later tokens", gguf_path(g));
+    if (config->mtp_of) hparams_mtp(&b->hparams);
+    for (size_t i = 0; i < CPU_ONES; i++) c->ones[i] = 1;
     if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
     if (!b->config.ctx || b->config.ctx > b->hparams.ctx) b->config.ctx = b->hparams.ctx;
     if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
@@ -127,9 +145,11 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
 static int allocate(struct cpu *c, const struct gguf *g)
 {
     struct backend *b = &c->base;
-    int r = weights_load(&c->weights, g, &b->hparams, c->pool, b->config.packed_dir, b->config.progress,
-                         b->config.progress_ctx);
+    const struct cpu *model = (const struct cpu *)b->config.mtp_of;
+    int r = weights_load(&c->weights, g, &b->hparams, model ? &model->weights : NULL, c->pool, b->config.packed_dir,
+                         b->config.progress, b->config.progress_ctx);
     if (!r) r = make_freqs(c);
+    if (!r) r = make_slopes(c);
     if (!r) r = cpu_allocate_kv(c);
     return r ? r
              : scratch_init(&c->scratch, &b->hparams, b->config.batch_tokens, b->config.ctx,

@@ -3,6 +3,7 @@
 /* Private to the CPU backend: its state, and the parts of a forward pass. Its type is backend_cpu (backends.h). */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/backend/cpu/kv-memory.h"
+#include "daemon/backend/cpu/lora.h"
 #include "daemon/backend/cpu/weights.h"
 #include "daemon/model/backend.h"
 
@@ -10,19 +11,14 @@
 struct token {
     const struct batch_entry *entry;
     uint32_t pos;
-    bool alone; /* no other token of the batch sees its K and V: attention stores them (cpu_place_heads) */
+    uint32_t block; /* of a text that is computed whole: the first of its blocks in cpu.kv[0] */
+    bool alone;     /* no other token of the batch sees its K and V: attention stores them (cpu_place_heads) */
 };
 
 /* The token sees its sinks and its window as separate ranges. (cpu_lay_out has checked that the sum is <= ctx.) */
 static inline bool token_slides(const struct token *t)
 {
     return t->entry->window && t->pos >= t->entry->sinks + t->entry->window;
-}
-
-/* Behind the last position that the token sees. */
-static inline uint32_t token_end(const struct token *t)
-{
-    return t->entry->whole ? t->entry->pos + t->entry->n : t->pos + 1;
 }
 
 /* enum batch_want */
@@ -72,7 +68,7 @@ struct expert_scratch {
     uint32_t *source;     /* [rows] the reverse: token x experts_used + index of the choice */
     struct group *groups; /* [experts] the chosen experts and their rows */
     struct group *of;     /* [experts] the rows of each expert */
-    struct acts mix;      /* [rows][dim] the experts' inputs, then in f their outputs */
+    struct acts mix;      /* [rows][dim] the input of an early router; the experts' inputs, then in f their outputs */
 };
 
 /* Buffers of latent attention (struct hparams_mla). Rows by head: row h * n + i is head h of token i of n. */
@@ -85,18 +81,37 @@ struct mla_scratch {
     struct group *groups; /* [heads] their rows */
 };
 
+/* Buffers of AltUp and LAuReL (struct hparams_altup). */
+struct altup_scratch {
+    float *streams;  /* [tokens][streams][dim] */
+    float *rows;     /* [threads][2][dim] */
+    float *mixed;    /* [threads][streams][dim] */
+    struct acts low; /* [tokens][rank] */
+    float *side;     /* [tokens][dim] LAuReL's output; at both ends of the pass, that of a product */
+};
+
+/* Buffers of the layers' embeddings of tokens. */
+struct embedding_scratch {
+    float *all;       /* [tokens][layers][per_layer] */
+    float *row;       /* [threads][layers][per_layer] */
+    struct acts gate; /* [tokens][per_layer] */
+};
+
 /* Buffers of one wave of attention. */
 struct attn_scratch {
-    uint32_t tile_tokens;    /* most tokens of a tile */
+    uint32_t tile_rows;      /* most queries of a KV head that a tile has */
+    uint32_t widest;         /* values of the widest head */
     uint32_t rows;           /* of m, l and o: query heads x parts of one wave */
     float *m, *l;            /* [rows] */
-    float *o;                /* [rows][head_dim] */
+    float *o;                /* [rows][widest] */
     struct attn_tile *tiles; /* [batch_tokens] */
     struct attn_item *items; /* [rows] */
     _Atomic uint32_t *left;  /* [batch_tokens][kv_heads] parts of a tile and KV head that are not computed yet */
-    float *turned;           /* [threads][tile rows][head_dim] queries */
+    float *turned;           /* [threads][tile rows][widest] queries */
     const float **query;     /* [threads][tile rows] */
     uint32_t *begin, *end;   /* [threads][tile rows] */
+    float *slope;            /* [threads][tile rows] of ALiBi, with */
+    int32_t *at;             /* [threads][tile rows] the queries' positions */
 };
 
 /* An entry of the batch in a recurrent layer. */
@@ -112,9 +127,12 @@ struct recurrent_scratch {
     struct recurrence *runs;     /* [tokens], one for each entry */
 };
 
+#define TILE_ROWS    64                              /* queries of one KV head that a tile of attention has at best */
 #define TOKEN_TILE   (2 * KERN_GROUP)                /* tokens that a few panels are multiplied with at once, and */
 #define TILE_MOST    (TOKEN_TILE + KERN_GROUP - 1)   /* most of them: the last tile has those left over */
 #define GATED_VALUES (KERN_BLOCK * (TILE_MOST + 1u)) /* of a tile in one quantization block of columns */
+#define PANELS_GRAIN 8 /* panels of a product's piece; as many streams from memory are fastest */
+#define LORA_MORE    (TILE_MOST * PANELS_GRAIN * KERN_ROWS) /* values of a piece */
 
 /* Buffers of one batch of up to batch_tokens, in one mapping. */
 struct scratch {
@@ -123,10 +141,12 @@ struct scratch {
     struct token *tokens;
     float *x;          /* [tokens][dim] residual stream */
     float *beside;     /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
+    struct acts pairs; /* [tokens][2 dim] normed embeddings and states, of an MTP layer */
     struct acts h;     /* [tokens][dim] normed input of a block; in f then its output */
     float *q, *k, *v;  /* [tokens][heads or kv_heads][head_dim] */
     float *q_gate;     /* [tokens][heads][head_dim] where the architecture has them */
     struct acts att;   /* [tokens][heads][head_dim] */
+    float *up;         /* [tokens][ffn] where gates are sparse */
     struct acts gated; /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
     float *columns;    /* [threads][2][GATED_VALUES] gate and up of a few columns */
     float *cs[2];      /* [tokens][rope_dim] cosines, then sines; [1]: of the second RoPE, if there is one */
@@ -135,16 +155,23 @@ struct scratch {
     struct attn_scratch attn;
     struct recurrent_scratch recurrent;
     struct mla_scratch mla;
+    struct altup_scratch altup;
+    struct embedding_scratch embedding;
 };
+
+#define CPU_ONES 1024 /* values of the widest head */
 
 struct cpu {
     struct backend base;
     const struct kernels *kern;
     struct compute_pool *pool;
     struct weights weights;
-    struct kv_memory kv[KV_GROUPS_MAX];
+    struct kv_memory kv[KV_GROUPS_MAX]; /* of models that compute texts whole: [0], of one layer, for one batch */
     struct scratch scratch;
-    double *freqs[2]; /* [rope_dim/2] radians per position, for each of hparams_ropes */
+    struct lora_set lora;
+    float ones[CPU_ONES]; /* weights of norms that have none */
+    float *slopes;        /* [heads] of ALiBi, or NULL */
+    double *freqs[2];     /* [rope_dim/2] radians per position, for each of hparams_ropes */
 };
 
 /* One forward. */
@@ -152,21 +179,40 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
+    struct hparams_heads heads;  /* of the layer */
     uint32_t group, group_layer; /* the KV group of its attention, and its number there */
     uint32_t state_layer;        /* its number among the recurrent layers */
     uint32_t runs;               /* entries of the batch */
     bool pending;                /* join() must add h to x, with */
     const float *bias;           /* [dim] this bias, or NULL, and */
     const float *post;           /* [dim] these weights of a post-norm, or NULL */
+    bool laurel;                 /* join() must add scratch.altup.side, too */
+    bool own_kv;                 /* the layer has K and V of its own */
     bool together;               /* not all tokens are alone */
     bool quantize;               /* the next product needs quantized input */
+    const float *out_scale;      /* join() multiplies the sum by this; NULL: it does not */
     bool beside;                 /* join() must add scratch.beside too, with */
     const float *beside_bias;    /* [dim] this bias, or NULL */
     const float *norm;           /* [dim] weights of the current norm; NULL: none */
     const float *norm_bias;      /* [dim] its bias, or NULL */
+    bool second;                 /* it is followed by the layer's second norm */
     float *logits;               /* [n][vocab] */
     struct layer *w;             /* NULL after the last */
 };
+
+/* Behind the last position that the token sees in the pass's layer. */
+static inline uint32_t token_end(const struct pass *p, const struct token *t)
+{
+    if (!t->entry->whole) return t->pos + 1;
+    return hparams_end(&p->c->base.hparams, p->layer, t->pos, t->entry->pos + t->entry->n);
+}
+
+/* The KV block of the pass's layer that has position @pos of the token's sequence. */
+static inline uint32_t token_block(const struct pass *p, const struct token *t, uint32_t pos)
+{
+    if (p->c->base.hparams.embedding.whole) return t->block + pos / KV_BLOCK;
+    return t->entry->blocks[p->group][pos / KV_BLOCK];
+}
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
 
@@ -189,8 +235,18 @@ void cpu_products(struct pass *p, const struct product *set, uint32_t n, const s
 void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in,
                         const struct group *groups, uint32_t n_groups);
 
+/* The input of an MTP layer: scratch.x, which has the embeddings, and the states of the entries -> scratch.x. */
+void cpu_mtp_input(struct pass *p);
+
 /* The architecture's norm of x[n] with weights @w and @bias, which may be NULL. out may be x. */
 void cpu_norm(const struct pass *p, float *out, const float *x, const float *w, const float *bias, size_t n);
+
+/* Add the pending result of token @i, in scratch.h, to scratch.x. */
+void cpu_join(const struct pass *p, size_t i);
+
+/* Of each token: join what is pending; scratch.h = the norm p->norm of scratch.x, or a copy, quantized if p->quantize.
+ */
+void cpu_norm_each(struct pass *p);
 
 /* scratch.gated = the architecture's activation of (gate in), times (up in), with the matrices' biases: its q, d and s
  * if p->quantize, else its f. @up NULL: the activation alone. @groups NULL: all rows of the batch and one matrix each.
@@ -201,12 +257,30 @@ void cpu_gated(struct pass *p, const struct matrix *gate, const struct matrix *u
 /* The feed-forward of a mixture of experts: normed scratch.h -> scratch.h.f. The router's input is quantized if needed.
  */
 void cpu_experts(struct pass *p);
+/* x -> moe.route: the scores of a router that reads the residual stream before attention. */
+void cpu_early_router(struct pass *p);
+
+/* The same, of scores in scratch.moe.route that are of another input. */
+void cpu_chosen_experts(struct pass *p);
+
+/* The mixture with the ordinary feed-forward beside it: scratch.x, which what is pending has joined -> scratch.h.f. */
+void cpu_experts_beside(struct pass *p);
 
 /* @fn over [0, n) tokens, or rows like them. */
 void cpu_each(struct pass *p, compute_fn fn, uint32_t n);
 
 /* At least one of the @n products needs quantized input. */
 bool cpu_quantized(const struct product *set, uint32_t n);
+
+/* Most tokens of a tile of attention, where @group queries share a KV head. */
+static inline uint32_t cpu_tile_tokens(uint32_t group)
+{
+    return group < TILE_ROWS ? TILE_ROWS / group : 1;
+}
+
+/* The last layer with K and V of its own stores those of all tokens, and scans them. What follows is computed only for
+ * tokens with a batch_want: move their rows together. */
+void cpu_keep_wanted(struct pass *p);
 
 /* Check the entries and write their tokens to scratch.tokens and p->n. 0; -EINVAL or -EOPNOTSUPP, and the error
  * message. */
@@ -236,6 +310,37 @@ void cpu_mla_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_
 
 /* What the heads of the batch get: scratch.mla.latent -> scratch.att, quantized if @quantize. */
 void cpu_mla_values(struct pass *p, bool quantize);
+
+/* --- the layers' embeddings of tokens --- */
+
+/* scratch.x, the embedded tokens -> scratch.embedding.all. */
+void cpu_embed_layers(struct pass *p);
+
+/* The products of a layer's embedding: scratch.h -> scratch.h.f. @p->quantize was set for the first one's input. */
+void cpu_layer_embedding(struct pass *p);
+
+/* --- AltUp and LAuReL (altup.c) --- */
+
+/* scratch.x, the embedded tokens -> the streams. */
+void cpu_altup_begin(struct pass *p);
+
+/* Predict the streams of the layer from those before; scratch.x = the first of them. */
+void cpu_altup_predict(struct pass *p);
+
+/* LAuReL: the normed input scratch.h of the layer, and scratch.altup.low -> scratch.altup.side. */
+void cpu_laurel(struct pass *p);
+
+/* The layer's result, which is pending for scratch.x, corrects the streams, and then the layer's embedding. */
+void cpu_altup_correct(struct pass *p);
+
+/* The streams -> scratch.x. */
+void cpu_altup_end(struct pass *p);
+
+/* scratch.gated as cpu_gated of the batch, with a gate of which most values are 0 (struct hparams_altup). */
+void cpu_sparse_gated(struct pass *p, const struct matrix *gate, const struct matrix *up);
+
+/* As in struct backend_ops: what follows pooling. */
+int cpu_head(struct backend *b, enum pooling kind, const float *rows, size_t n, float *out);
 
 /* Attention: scratch.q and the KV of @p's layer -> scratch.att, which is also quantized if p->quantize. */
 void cpu_attention(struct pass *p);

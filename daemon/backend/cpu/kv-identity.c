@@ -35,7 +35,7 @@ static uint64_t details(const struct cpu *c)
 {
     uint64_t hash = 0;
     for (uint32_t r = 0; r < hparams_ropes(&c->base.hparams); r++)
-        for (uint32_t j = 0; j < c->base.hparams.rope_dim / 2; j++)
+        for (uint32_t j = 0; j < hparams_rotated(&c->base.hparams, r) / 2; j++)
             for (uint32_t i = 0; i < PROBES; i++) {
                 double freq = c->freqs[r][j], angle = i * 509 * freq, probe[] = {freq, cos(angle), sin(angle)};
                 hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
@@ -45,6 +45,9 @@ static uint64_t details(const struct cpu *c)
         hash = XXH3_64bits_withSeed(more, sizeof(more), hash);
         hash = XXH3_64bits_withSeed(c->base.hparams.parts, sizeof(c->base.hparams.parts), hash);
     }
+    if (c->base.hparams.by_layer.window_heads.kv_heads)
+        hash = XXH3_64bits_withSeed(&c->base.hparams.by_layer.window_heads,
+                                    sizeof(c->base.hparams.by_layer.window_heads), hash);
     if (hparams_grids(&c->base.hparams))
         hash = XXH3_64bits_withSeed(c->base.hparams.sections, sizeof(c->base.hparams.sections), hash);
     return hash;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/kv-memory.h"
 #include "daemon/backend/cpu/memory.h"
+#include "daemon/model/backend.h"
 #include "libcommon/error.h"
 #include <assert.h>
 #include <string.h>
@@ -18,11 +19,23 @@ static int map(struct kv_memory *kv, uint64_t blocks)
     return r;
 }
 
-int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes)
+static struct kv_shape shape_of(const struct hparams *s, struct hparams_heads h, enum kern_kv type)
 {
-    *kv = (struct kv_memory){.type = type, .layers = layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
-    kv->half = kern_kv_bytes(type, s->head_dim);
-    kv->each = (hparams_values(s) ? 2 : 1) * kv->half;
+    const size_t half = kern_kv_bytes(type, h.head_dim);
+    return (struct kv_shape){half, (hparams_values(s) ? 2 : 1) * half, h.kv_heads, h.head_dim};
+}
+
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
+                   uint64_t bytes)
+{
+    uint32_t n = 0;
+    *kv = (struct kv_memory){.type = type, .layers = layers, .stride = backend_kv_bytes(s, type, group)};
+    for (uint32_t window = 0; window < 2; window++) kv->shapes[window] = shape_of(s, hparams_heads_of(s, window), type);
+    for (uint32_t l = 0; l < s->n_layers && n < layers; l++) {
+        if (!(s->parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l) || hparams_group(s, l) != group) continue;
+        if (hparams_window(s, l)) kv->slides[n / 8] |= (uint8_t)(1 << n % 8);
+        n++;
+    }
     size_t block = kv_memory_block_bytes(kv);
     if (bytes < block)
         return error_say(-EINVAL, "a KV pool of %llu bytes holds no block; one block of %d tokens takes %zu bytes",
@@ -32,7 +45,7 @@ int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layer
 
 int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks)
 {
-    *kv = (struct kv_memory){.layers = 1, .kv_heads = 1, .half = bytes, .each = bytes};
+    *kv = (struct kv_memory){.layers = 1, .stride = bytes, .shapes[0] = {.half = bytes, .each = bytes, .kv_heads = 1}};
     return map(kv, blocks);
 }
 
@@ -44,42 +57,44 @@ void kv_memory_fini(struct kv_memory *kv)
 
 size_t kv_memory_block_bytes(const struct kv_memory *kv)
 {
-    return (size_t)kv->layers * kv->kv_heads * kv->each;
+    return (size_t)kv->layers * kv->stride;
 }
 
 void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
 {
     assert(dst < kv->blocks && src < kv->blocks && tokens <= KV_BLOCK);
-    if (!kv->head_dim) memmove(kv_memory_state(kv, dst), kv_memory_state(kv, src), kv->each);
-    for (uint32_t l = 0; kv->head_dim && l < kv->layers; l++)
-        for (uint32_t h = 0; h < kv->kv_heads; h++)
-            (kv->each > kv->half ? kern_kv_copy : kern_k_copy)(kv->type, kv_memory_k(kv, l, dst, h),
-                                                               kv_memory_k(kv, l, src, h), tokens, kv->head_dim);
+    if (!kv->shapes[0].head_dim) {
+        memmove(kv_memory_state(kv, dst), kv_memory_state(kv, src), kv->stride);
+        return;
+    }
+    for (uint32_t l = 0; l < kv->layers; l++) {
+        const struct kv_shape *s = kv_memory_shape(kv, l);
+        for (uint32_t h = 0; h < s->kv_heads; h++)
+            (s->each > s->half ? kern_kv_copy : kern_k_copy)(kv->type, kv_memory_k(kv, l, dst, h),
+                                                             kv_memory_k(kv, l, src, h), tokens, s->head_dim);
+    }
 }
 
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
 {
     assert(block < kv->blocks);
-    size_t per_layer = kv->each * kv->kv_heads;
     for (uint32_t l = 0; l < kv->layers; l++)
-        memcpy((uint8_t *)out + l * per_layer, kv_memory_k(kv, l, block, 0), per_layer);
+        memcpy((uint8_t *)out + l * kv->stride, kv_memory_k(kv, l, block, 0), kv->stride);
 }
 
 void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in)
 {
     assert(block < kv->blocks);
-    size_t per_layer = kv->each * kv->kv_heads;
     for (uint32_t l = 0; l < kv->layers; l++)
-        memcpy(kv_memory_k(kv, l, block, 0), (const uint8_t *)in + l * per_layer, per_layer);
+        memcpy(kv_memory_k(kv, l, block, 0), (const uint8_t *)in + l * kv->stride, kv->stride);
 }
 
 void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n)
 {
     assert(first <= kv->blocks && n <= kv->blocks - first);
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    size_t per_layer = kv->each * kv->kv_heads;
     for (uint32_t l = 0; l < kv->layers && n; l++) {
-        uintptr_t from = (uintptr_t)kv_memory_k(kv, l, first, 0), to = from + n * per_layer;
+        uintptr_t from = (uintptr_t)kv_memory_k(kv, l, first, 0), to = from + n * kv->stride;
         from = (from + page - 1) / page * page;
         to = to / page * page;
         if (from < to) madvise((void *)from, to - from, MADV_DONTNEED); /* fails for locked memory, which then stays */

@@ -8,16 +8,25 @@
 #include "daemon/model/hparams.h"
 #include "kernels/kernels.h"
 
-struct kv_memory {
-    uint8_t *mem;
-    size_t size, half, each; /* bytes of K of one block of one KV head; of its K and V */
-    enum kern_kv type;
-    uint32_t layers, blocks, kv_heads, head_dim; /* head_dim 0: states; as if of one layer and head */
+/* K and V of a layer. */
+struct kv_shape {
+    size_t half, each;           /* bytes of K of one block of one KV head; of its K and V */
+    uint32_t kv_heads, head_dim; /* head_dim 0: states; as if of one layer and head */
 };
 
-/* The memory of @layers layers (> 0): map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM.
- * Errors set the error message. */
-int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes);
+struct kv_memory {
+    uint8_t *mem;
+    size_t size, stride; /* stride: bytes of one block in one layer, as many as the largest needs */
+    enum kern_kv type;
+    uint32_t layers, blocks;
+    struct kv_shape shapes[2];              /* of layers that see everything, and of those with a window */
+    uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer of the group: it has the second shape */
+};
+
+/* The memory of @group, of @layers layers (> 0): map as many blocks as fit into @bytes. 0; -EINVAL if that is none,
+ * -ENOMEM. Errors set the error message. */
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
+                   uint64_t bytes);
 /* @blocks states of @bytes each, a multiple of 64; or blocks of a group without layers, of 0 bytes. 0, or -ENOMEM and
  * the error message. */
 int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks);
@@ -25,16 +34,21 @@ void kv_memory_fini(struct kv_memory *kv);
 
 size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all its layers */
 
+static inline const struct kv_shape *kv_memory_shape(const struct kv_memory *kv, uint32_t layer)
+{
+    return &kv->shapes[kv->slides[layer / 8] >> layer % 8 & 1];
+}
+
 /* K of one block of one KV head; V follows, unless it is a part of K (each is half). */
 static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)
 {
-    return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * kv->each;
+    return kv->mem + ((size_t)layer * kv->blocks + block) * kv->stride + head * kv_memory_shape(kv, layer)->each;
 }
 
 /* The state @block. */
 static inline float *kv_memory_state(const struct kv_memory *kv, uint32_t block)
 {
-    return (float *)(kv->mem + (size_t)block * kv->each);
+    return (float *)(kv->mem + (size_t)block * kv->stride);
 }
 
 /* As the functions of struct backend_ops. They access only the memory of the given blocks and do not change *kv, so

@@ -25,7 +25,7 @@ static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t block
 static uint64_t block_bytes(const struct backend *b, uint32_t g)
 {
     const struct hparams *s = &b->hparams;
-    return backend_kv_bytes(s, b->config.kv_type) * s->groups[g].n_layers;
+    return backend_kv_bytes(s, b->config.kv_type, g) * s->groups[g].n_layers;
 }
 
 /* The bytes that group @g takes then; UINT64_MAX: more than there can be. */
@@ -75,10 +75,22 @@ static int allocate_empty(struct cpu *c)
     return kv_memory_states(&c->kv[0], 0, n < BLOCKS_MOST ? (uint32_t)n : BLOCKS_MOST);
 }
 
+/* Texts that are computed whole: K and V of a batch in one layer, in f32. Each text has blocks of its own, as many as
+ * the batch has tokens at most; those that are not written take no memory. */
+static int allocate_texts(struct cpu *c)
+{
+    struct backend *b = &c->base;
+    const uint64_t block = backend_kv_bytes(&b->hparams, KERN_KV_F32, 0);
+    b->config.kv_type = KERN_KV_F32;
+    b->config.kv_bytes = 0;
+    return kv_memory_init(&c->kv[0], &b->hparams, 0, 1, KERN_KV_F32, b->config.batch_tokens * block);
+}
+
 int cpu_allocate_kv(struct cpu *c)
 {
     struct backend *b = &c->base;
     const struct hparams *s = &b->hparams;
+    if (s->embedding.whole) return allocate_texts(c);
     const uint32_t groups = s->n_groups - (hparams_state(s) != NULL);
     uint64_t few = 1, many = UINT32_MAX, bytes = b->config.kv_bytes; /* blocks of group 0 */
     int r = hparams_state(s) ? allocate_states(c, &bytes) : 0;
@@ -95,7 +107,7 @@ int cpu_allocate_kv(struct cpu *c)
     for (uint32_t g = 0; !r && g < groups; g++) {
         const uint32_t layers = s->groups[g].n_layers;
         if (groups > 1) bytes = group_bytes(b, g, few);
-        r = layers ? kv_memory_init(&c->kv[g], s, layers, b->config.kv_type, bytes) : allocate_empty(c);
+        r = layers ? kv_memory_init(&c->kv[g], s, g, layers, b->config.kv_type, bytes) : allocate_empty(c);
         b->hparams.groups[g].bytes_per_token = kv_memory_block_bytes(&c->kv[g]) / KV_BLOCK;
         b->kv_blocks[g] = c->kv[g].blocks;
     }

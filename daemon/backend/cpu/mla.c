@@ -39,7 +39,7 @@ void cpu_mla_place(const struct pass *p, size_t i)
     float *k = c->scratch.k + i * y->head_dim;
     c->kern->rmsnorm(k, k, p->w->k_norm, y->mla.kv_rank, y->rms_eps);
     rotate(p, i, k + y->mla.kv_rank, false);
-    uint8_t *block = kv_memory_k(&c->kv[p->group], p->group_layer, t->entry->blocks[p->group][t->pos / KV_BLOCK], 0);
+    uint8_t *block = kv_memory_k(&c->kv[p->group], p->group_layer, token_block(p, t, t->pos), 0);
     c->kern->kv_store[c->base.config.kv_type](block, NULL, t->pos % KV_BLOCK, k, NULL, y->head_dim);
 }
 

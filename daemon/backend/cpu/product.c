@@ -5,9 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-#define PANELS_GRAIN 8                 /* panels of a piece; as many streams from memory are fastest */
-#define FEW          6                 /* tokens, with which a product is limited by memory */
-#define GATED_WIDE   (32 * KERN_BLOCK) /* most columns of gate and up that one call computes */
+#define FEW        6                 /* tokens, with which a product is limited by memory */
+#define GATED_WIDE (32 * KERN_BLOCK) /* most columns of gate and up that one call computes */
 
 /* A product, or several with one input. Its units are numbered group by group. */
 struct job {
@@ -19,6 +18,7 @@ struct job {
     const struct group *groups; /* of rows; NULL: tiles of the batch's rows */
     uint32_t n_groups, rows, tile;
     uint32_t units; /* of one group */
+    bool adapted;   /* rows of the batch have adapters: lora_low has computed its part */
 };
 
 /* --- cutting --- */
@@ -69,14 +69,20 @@ static void multiply(const struct job *j, const struct matrix *m, const struct g
 
 /* --- products --- */
 
-static void multiply_panels(const struct job *j, const struct product *y, const struct group *g, uint32_t begin,
-                            uint32_t end)
+/* @i: number of the product. */
+static void multiply_panels(const struct job *j, uint32_t i, const struct group *g, uint32_t begin, uint32_t end,
+                            uint32_t thread)
 {
+    const struct product *y = &j->set[i];
     const uint32_t row = begin * KERN_ROWS, all = y->m->rows - row, most = (end - begin) * KERN_ROWS;
     for (size_t t = g->first, last = t + g->n, n; t < last; t += n) {
         n = tile_of(last - t);
         const struct kern_acts in = acts_of(j->in, t, n);
-        multiply(j, y->m, g, &in, row, all < most ? all : most, y->out + t * y->m->rows + row, y->m->rows);
+        const uint32_t rows = all < most ? all : most;
+        float *out = y->out + t * y->m->rows + row;
+        multiply(j, y->m, g, &in, row, rows, out, y->m->rows);
+        if (!j->adapted) continue;
+        lora_add(j->p, &(struct lora_piece){y->m, i, (uint32_t)t, (uint32_t)n, row, rows, out, y->m->rows}, thread);
     }
 }
 
@@ -89,7 +95,7 @@ static void run_products(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         for (uint32_t i = 0; i < j->n && begin < end; first += j->set[i].m->n_panels, i++) {
             const uint32_t last = first + j->set[i].m->n_panels, to = last < end ? last : end;
             if (begin >= last) continue;
-            multiply_panels(j, &j->set[i], &g, begin - first, to - first);
+            multiply_panels(j, i, &g, begin - first, to - first, thread);
             begin = to;
         }
     }
@@ -99,12 +105,13 @@ static void products(struct job *j, uint32_t rows)
 {
     for (uint32_t i = 0; i < j->n; i++) j->units += j->set[i].m->n_panels;
     if (!j->groups) cut_rows(j, rows);
-    run_job(j, run_products, j->rows > FEW ? 2 : 1, PANELS_GRAIN); /* the kernels multiply several tokens by pairs */
+    run_job(j, run_products, j->rows > FEW ? 2 : 1, PANELS_GRAIN); /* most tiles of several tokens are pairs */
 }
 
 void cpu_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in, uint32_t rows)
 {
-    products(&(struct job){.p = p, .set = set, .n = n, .in = in}, rows);
+    lora_low(p, set, n, in);
+    products(&(struct job){.p = p, .set = set, .n = n, .in = in, .adapted = lora_any(p)}, rows);
 }
 
 void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in,
@@ -114,6 +121,11 @@ void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, c
 }
 
 /* --- gate and up --- */
+
+static void relu_mul(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = (gate[i] < 0 ? 0 : gate[i]) * up[i];
+}
 
 /* @up NULL: there is no gate. */
 static void activate(const struct pass *p, float *gate, const float *up, size_t n)
@@ -126,8 +138,14 @@ static void activate(const struct pass *p, float *gate, const float *up, size_t 
     case ACT_GELU:
         up ? k->gelu_mul(gate, up, n) : k->gelu(gate, n);
         break;
+    case ACT_GELU_ERF:
+        k->gelu_erf(gate, up, n);
+        break;
     case ACT_XIELU:
         k->xielu(gate, p->w->xielu, n);
+        break;
+    case ACT_RELU:
+        relu_mul(gate, up, n);
         break;
     case ACT_RELU_SQR:
         k->relu_sqr(gate, n);
@@ -153,9 +171,10 @@ static void store_columns(const struct job *j, const struct group *g, size_t t, 
 {
     const struct pass *p = j->p;
     const struct acts *out = &p->c->scratch.gated;
-    if (!p->quantize) {
+    if (!p->quantize || j->adapted) /* adapters read the f32 values */
         for (size_t i = 0; i < tokens; i++) memcpy(out->f + (t + i) * out->k + row, x + i * n, n * sizeof(*x));
-    } else if (n > KERN_BLOCK) {
+    if (!p->quantize) return;
+    if (n > KERN_BLOCK) {
         for (size_t i = 0; i < tokens; i++) cpu_quantize(p, out, g, t + i, row, x + i * n, n);
     } else { /* the blocks of a group's tokens follow each other */
         const size_t nb = out->k / KERN_BLOCK;
@@ -184,6 +203,10 @@ static void gate_columns(const struct job *j, const struct group *g, size_t t, s
     float *gate = j->p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
     multiply(j, j->gate, g, &in, row, n, gate, n);
     if (j->up) multiply(j, j->up, g, &in, row, n, up, n);
+    struct lora_piece y = {j->gate, 0, (uint32_t)t, (uint32_t)tokens, row, n, gate, n};
+    if (j->adapted) lora_add(j->p, &y, thread);
+    y.m = j->up, y.product = 1, y.out = up;
+    if (j->adapted && j->up) lora_add(j->p, &y, thread);
     add_bias(j, j->gate, g, row, n, gate, tokens);
     if (j->up) add_bias(j, j->up, g, row, n, up, tokens);
     activate(j->p, gate, j->up ? up : NULL, tokens * n);
@@ -213,6 +236,9 @@ void cpu_gated(struct pass *p, const struct matrix *gate, const struct matrix *u
                const struct group *groups, uint32_t n_groups)
 {
     struct job j = {.p = p, .gate = gate, .up = up, .in = in, .groups = groups, .n_groups = n_groups};
+    const struct product set[] = {{gate, NULL}, {up, NULL}};
+    if (!groups) lora_low(p, set, up ? 2 : 1, in);
+    j.adapted = !groups && lora_any(p);
     p->c->scratch.gated.k = gate->rows;
     j.units = (gate->rows + KERN_BLOCK - 1) / KERN_BLOCK;
     if (!groups) cut_rows(&j, p->n);

@@ -59,7 +59,8 @@ static void route_by_probability(const struct hparams_experts *x, const float *s
     float p[HPARAMS_EXPERTS_MAX], value[HPARAMS_EXPERTS_MAX], sum = 0;
     bool open[HPARAMS_EXPERTS_MAX];
     probabilities(x, scores, p);
-    for (uint32_t i = 0; i < x->n; i++) value[i] = choice_bias ? p[i] + choice_bias[i] : p[i];
+    for (uint32_t i = 0; i < x->n; i++)
+        value[i] = x->scaled_input ? scores[i] : choice_bias ? p[i] + choice_bias[i] : p[i];
     if (x->groups > 1) choose_groups(x, value, open);
     choose(value, x->n, x->used, chosen, x->groups > 1 ? open : NULL, x->n / x->groups);
     for (uint32_t j = 0; j < x->used; j++) sum += p[chosen[j]];

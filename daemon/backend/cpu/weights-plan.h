@@ -18,7 +18,7 @@ struct weights_item {
 };
 
 #define WEIGHTS_LAYER_ITEMS 40 /* at most */
-#define WEIGHTS_OTHER_ITEMS 8
+#define WEIGHTS_OTHER_ITEMS 20
 
 struct weights_plan {
     struct weights *w;
@@ -41,8 +41,37 @@ int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, con
 /* The same, stored as in the file. */
 int weights_want_rows(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
                       uint32_t rows);
+/* A table of the file with a row of @k values for each token, which stays in the file: *data and *type. */
+int weights_want_table(struct weights_plan *p, const char *name, uint32_t k, const void **data, enum kern_type *type);
+/* As weights_want_matrix, of a tensor @name with @stacked matrices. */
+int weights_want_stack(struct weights_plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows,
+                       uint32_t stacked);
+
+/* weights-plan-layers.c: the tensors of layers' embeddings, of AltUp, and of a feed-forward beside experts, of layer
+ * @l, and those that the layers share. */
+int weights_want_layer_embedding(struct weights_plan *p, struct layer *y, uint32_t l);
+int weights_want_altup(struct weights_plan *p, struct layer *y, uint32_t l);
+int weights_want_beside(struct weights_plan *p, struct layer *y, uint32_t l);
+int weights_want_per_layer(struct weights_plan *p);
+
+/* weights-encoder.c: what comes before the first layer of an encoder; the norms of its layer @l where they are those of
+ * the residual stream; what follows pooling, of any model. */
+int weights_want_encoder(struct weights_plan *p);
+int weights_want_outer_norms(struct weights_plan *p, struct layer *y, uint32_t l);
+int weights_want_head(struct weights_plan *p);
+
+/* Factors of the RoPE frequencies: one set, or LongRoPE's two. */
+int weights_want_rope(struct weights_plan *p);
+
+/* Refuse a file with tensors that the forward pass does not use, such as extra biases and norms: answers would be
+ * wrong. The plan has all that it uses. 0, or -EOPNOTSUPP and the error message. */
+int weights_refuse_others(const struct weights_plan *p);
+
 /* The file has the tensor "blk.@l.@which". */
 bool weights_has(const struct weights_plan *p, uint32_t l, const char *which);
+
+/* The parts of an MTP layer around its block (weights-mtp.c). */
+int weights_want_mtp(struct weights_plan *p);
 
 /* Fill @p, whose w, g, s and items are set, and the matrices of p->w but for their panels. 0; -EINVAL for a tensor that
  * is missing or has other dimensions; -EOPNOTSUPP for a type or a tensor that is not supported; the error message names

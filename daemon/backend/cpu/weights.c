@@ -31,7 +31,7 @@ static void place(const struct weights_plan *p)
         const struct weights_item *i = &p->items[n];
         const uint8_t *at = (const uint8_t *)p->w->mem + i->offset;
         if (i->matrix)
-            i->matrix->panels = at;
+            i->matrix->panels = at, i->matrix->slot = (uint32_t)n + 1;
         else
             *i->vector = (const float *)at;
     }
@@ -244,24 +244,30 @@ static int make_plan(struct weights_plan *p, struct weights *w, const struct ggu
     return weights_plan(p);
 }
 
-int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, struct compute_pool *pool,
-                 const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx)
+int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, const struct weights *model,
+                 struct compute_pool *pool, const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total),
+                 void *progress_ctx)
 {
-    _cleanup_(freep) struct weights_item *items = NULL;
+    struct weights_item *items = NULL;
     struct weights_plan p;
     uint8_t *mem = NULL;
     int r = make_plan(&p, w, g, s, &items);
+    w->items = items;
+    w->n_items = p.n;
     if (!r) r = tabulate(&p);
     if (!r && dir && !(w->dir = strdup(dir))) r = error_origin(-ENOMEM);
     if (!r && !map_packed(&p)) {
         r = reserve_memory(&p, &mem);
         if (!r) r = fill(&p, mem, pool, progress, progress_ctx);
     }
-    if (r)
+    if (r) {
         weights_fini(w);
-    else
-        place(&p);
-    return r;
+        return r;
+    }
+    place(&p);
+    if (model && !w->output.rows) w->output = model->output;
+    if (model && !w->output_norm) w->output_norm = model->output_norm;
+    return 0;
 }
 
 int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes)
@@ -280,18 +286,29 @@ void weights_fini(struct weights *w)
     if (w->mem && !w->packed) munmap((void *)w->mem, w->table.size);
     packed_unmap(w->packed);
     free(w->table.items);
+    free(w->items);
     free(w->dir);
     free(w->layers);
     *w = (struct weights){0};
 }
 
+/* Row @token of a table of @k columns, as in the file. */
+static void embed_row(const void *table, enum kern_type type, uint32_t token, size_t k, float *out)
+{
+    const size_t stride = k / kern_type_block(type) * kern_type_bytes(type);
+    kern_dequant(type, out, (const uint8_t *)table + token * stride, k);
+}
+
 void weights_embed(const struct weights *w, uint32_t token, float *out)
 {
     const struct matrix *m = &w->output;
-    if (w->embd) {
-        size_t stride = m->k / kern_type_block(w->embd_type) * kern_type_bytes(w->embd_type);
-        kern_dequant(w->embd_type, out, (const uint8_t *)w->embd + token * stride, m->k);
-        return;
-    }
-    kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, m->k);
+    if (w->embd)
+        embed_row(w->embd, w->embd_type, token, m->k, out);
+    else
+        kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, m->k);
+}
+
+void weights_embed_layers(const struct weights *w, uint32_t token, float *out)
+{
+    embed_row(w->per_layer.embd, w->per_layer.embd_type, token, w->per_layer.proj.rows, out);
 }

@@ -12,6 +12,7 @@ struct matrix {
     enum kern_type type;
     uint32_t rows, k, n_panels; /* of each */
     uint32_t stacked;           /* number of matrices */
+    uint32_t slot;              /* of an adapter's matrices for it (lora.h) */
     size_t panel_bytes;
     const uint8_t *panels; /* [stacked][n_panels][panel_bytes] */
     const float *bias;     /* [stacked][rows], or NULL */
@@ -32,6 +33,38 @@ struct layer_mla {
     struct matrix v_b; /* stacked [value][kv_rank] */
 };
 
+/* Of a layer with an embedding of each token. */
+struct layer_embedding {
+    struct matrix gate; /* [per_layer][dim] */
+    struct matrix proj; /* [dim][per_layer] */
+    const float *norm;  /* [dim] of its output */
+};
+
+/* Of a layer with experts and an ordinary feed-forward beside them. */
+struct layer_beside {
+    struct matrix gate, up, down;                              /* of the ordinary one */
+    const float *post_norm, *experts_norm, *experts_post_norm; /* [dim] */
+    const float *router_norm;                                  /* [dim] */
+    const float *scale;                                        /* [experts] of their outputs, or NULL */
+};
+
+/* AltUp of a layer, and LAuReL. */
+struct layer_altup {
+    const float *router_norm;            /* [dim] */
+    const float *router;                 /* [streams][dim] */
+    const float *predict, *correct;      /* [streams][streams][streams], [streams][streams] */
+    const float *correct_scale;          /* [dim] */
+    struct matrix laurel_in, laurel_out; /* [rank][dim], [dim][rank] */
+    const float *laurel_norm;            /* [dim] */
+};
+
+/* Of a layer of an encoder (arch_encoder). */
+struct layer_encoder {
+    const float *second_norm,
+        *second_norm_bias;                  /* [dim] behind attention's norm, of its output and the layer's input */
+    const float *q_norm_bias, *k_norm_bias; /* [heads][head_dim] */
+};
+
 /* Vectors that the architecture or the file does not have are NULL. */
 struct layer {
     const float *attn_norm, *ffn_norm;           /* [dim] */
@@ -49,31 +82,74 @@ struct layer {
     struct matrix shared_router;                 /* [1][dim]; rows 0: the shared expert has no factor */
     struct matrix shared_gate, shared_up, shared_down;
     struct layer_recurrent recurrent;
+    struct layer_embedding embedding;
+    struct layer_beside beside;
+    const float *out_scale; /* [1] */
+    struct layer_altup altup;
+    struct layer_encoder encoder;
 };
 
+/* What the layers share of their embeddings of tokens. */
+struct weights_per_layer {
+    const void *embd; /* [vocab] rows of [layers][per_layer] as in the file, of type embd_type */
+    enum kern_type embd_type;
+    struct matrix proj; /* [layers][per_layer] rows of [dim] */
+    const float *norm;  /* [per_layer] */
+};
+
+/* The input of an MTP layer: eh_proj [enorm(embedding); hnorm(state)]. */
+struct weights_mtp {
+    const float *enorm, *hnorm; /* [dim] */
+    struct matrix eh_proj;      /* [dim][2 dim] */
+};
+
+/* Of an encoder: what comes before its first layer. */
+struct weights_encoder {
+    const float *types;            /* [types][dim] added to the embeddings, or NULL */
+    const float *norm, *norm_bias; /* [dim] of the embedded tokens, or NULL */
+};
+
+/* What follows pooling: scores = out (norm (activation (dense row))), or projections of the vector. */
+struct weights_head {
+    struct matrix dense, out; /* [dim][dim], [labels][dim]; rows 0: the file has none */
+    const float *norm;        /* [dim], or NULL */
+    struct matrix project[2]; /* [width][dim], [dim][width], or no rows */
+};
+struct weights_item;
+
 struct weights {
-    struct layer *layers;                        /* [hparams.n_layers] */
+    struct layer *layers;                        /* [hparams.n_layers], from hparams.first on */
+    struct weights_mtp mtp;                      /* of an MTP layer */
     const float *output_norm, *output_norm_bias; /* [dim] */
-    struct matrix output;                        /* [vocab][dim]; of a tied model: the embedding */
-    const void *embd;                            /* [vocab] rows as in the file, of type embd_type; NULL when tied */
+    const float *positions;                      /* [ctx][dim] added to the embeddings, or NULL */
+    struct matrix output;                        /* [vocab][dim]; of a tied model: the embedding; see weights_load */
+    const void *embd; /* [vocab] rows as in the file, of type embd_type; NULL when tied, but of an MTP layer */
     enum kern_type embd_type;
     /* [rope_dim/2] divisors of the frequencies, or NULL; LongRoPE's for short and for long contexts */
     const float *rope_factors, *rope_short, *rope_long;
-    const void *mem; /* the image, of table.size bytes */
+    struct weights_per_layer per_layer;
+    struct weights_encoder encoder;
+    struct weights_head head;
+    struct matrix altup_in, altup_out; /* stacked [dim][dim], one for each stream but the first */
+    const void *mem;                   /* the image, of table.size bytes */
     struct packed_table table;
     struct packed *packed; /* the mapped file of mem; NULL: anonymous memory */
     const struct gguf *g;
+    struct weights_item *items; /* [n_items] of which tensors the matrices are (weights-plan.h) */
+    size_t n_items;
     char *dir;                /* directory for packed weights; NULL: they are not kept */
     atomic_bool model_known;  /* @model is set; weights_load or weights_background_verify sets it once */
     struct fingerprint model; /* read it with weights_model */
 };
 
-/* Load the weights of @g, which must stay open until weights_fini. @dir: directory for packed weights, which need not
- * exist; NULL: they are not kept. @progress as in struct backend_config. Returns 0; the caller calls weights_fini.
- * Returns -EINVAL, -EOPNOTSUPP or -ENOMEM and sets the error message, which names the tensor or the bytes; *w is then
- * empty. */
-int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, struct compute_pool *pool,
-                 const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx);
+/* Load the weights of @g, which must stay open until weights_fini. @model: those of its model, which must stay, too; an
+ * MTP layer without a last norm or an output matrix takes theirs. NULL if @s is no such layer's. @dir: directory for
+ * packed weights, which need not exist; NULL: they are not kept. @progress as in struct backend_config. Returns 0; the
+ * caller calls weights_fini. Returns -EINVAL, -EOPNOTSUPP or -ENOMEM and sets the error message, which names the tensor
+ * or the bytes; *w is then empty. */
+int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, const struct weights *model,
+                 struct compute_pool *pool, const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total),
+                 void *progress_ctx);
 void weights_fini(struct weights *w);
 
 /* Work that can wait until the model serves. Mapped weights are compared with their checksums. Otherwise the model's
@@ -91,3 +167,6 @@ int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes);
 
 /* Write the embedding of @token (< vocab) to out[dim]. */
 void weights_embed(const struct weights *w, uint32_t token, float *out);
+
+/* Write the embeddings of @token for all layers to out[layers][per_layer]. */
+void weights_embed_layers(const struct weights *w, uint32_t token, float *out);

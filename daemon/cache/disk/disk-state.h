@@ -13,7 +13,8 @@ struct disk {
     uint8_t identity[16];
     uint64_t payload;                    /* bytes of a block with all parts */
     uint64_t parts_bytes[KV_GROUPS_MAX]; /* as in struct disk_config */
-    uint64_t file;                       /* bytes of a block with its header and all parts, without runs */
+    uint64_t unit;                       /* as in struct disk_config, but at least 1 */
+    uint64_t file;                       /* what a block with its header and all parts counts, without runs */
     uint64_t run; /* random; distinguishes the temporary files of this process from those of earlier ones */
 
     /* Protects all members below, and the creation and removal of names in the directory. */
@@ -42,10 +43,17 @@ uint64_t disk_payload_bytes(const struct disk *d, uint32_t lacks);
 /* The parts of runs for which the size of an opened file leaves room, if its payload lacks the parts @lacks;
  * UINT32_MAX: it has another size. */
 uint32_t disk_file_runs(const struct disk *d, const struct stat *st, uint32_t lacks);
-/* The bytes that a file counts for the budget. */
+/* What a file of @bytes counts for the budget, without a limit. */
+static inline uint64_t disk_rounded(const struct disk *d, uint64_t bytes)
+{
+    return (bytes + d->unit - 1) / d->unit * d->unit;
+}
+/* The bytes that a file counts for the budget. They depend on its size only, not on what the file system has allocated
+ * so far, so that they are the same when it is removed. */
 static inline uint64_t disk_file_counts(const struct disk *d, const struct stat *st)
 {
-    return (uint64_t)st->st_size < d->file ? (uint64_t)st->st_size : d->file;
+    const uint64_t bytes = disk_rounded(d, (uint64_t)st->st_size);
+    return bytes < d->file ? bytes : d->file;
 }
 /* Reads the head, with @n_runs parts of runs, and the payload (NULL: only the head). False: the file is truncated or
  * the disk cannot read it. */

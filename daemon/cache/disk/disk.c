@@ -49,19 +49,20 @@ static int claim(const struct disk *d)
 
 int disk_open(struct disk **out, const struct disk_config *c)
 {
-    uint64_t file;
-    if (__builtin_add_overflow(c->payload, sizeof(struct disk_header), &file) || file > SSIZE_MAX)
+    uint64_t file, unit = c->unit ? c->unit : 1;
+    if (__builtin_add_overflow(c->payload, sizeof(struct disk_header), &file) || file > SSIZE_MAX - unit)
         return error_say(-EINVAL, "a KV block of %" PRIu64 " bytes is too large for a file", c->payload);
     int r = paths_make(c->dir);
     if (r) return r;
     _cleanup_(disk_closep) struct disk *d = malloc(sizeof(*d));
     if (!d) return -ENOMEM;
     *d =
-        (struct disk){.dir = -1, .payload = c->payload, .file = file, .bytes_max = c->bytes_max, .reserve = c->reserve};
+        (struct disk){.dir = -1, .payload = c->payload, .unit = unit, .bytes_max = c->bytes_max, .reserve = c->reserve};
+    d->file = disk_rounded(d, file);
     for (uint32_t g = 1; g < KV_GROUPS_MAX; g++) d->parts_bytes[g] = c->parts[g];
     pthread_mutex_init(&d->lock, NULL);
     memcpy(d->identity, c->identity, sizeof(d->identity));
-    disk_rate_init(&d->rate, file, c->bytes_a_minute);
+    disk_rate_init(&d->rate, d->file, c->bytes_a_minute);
     d->path = strdup(c->dir);
     if (!d->path) return -ENOMEM;
     if (getrandom(&d->run, sizeof(d->run), 0) != sizeof(d->run)) return error_origin(-errno);
@@ -252,7 +253,7 @@ int disk_write(struct disk *d, const struct prefix_info *info, const void *paylo
     bool full = d->bytes + (d->writing + 1) * d->file > max;
     if (!full) {
         d->writing++;
-        spend(d, sizeof(struct disk_header) + disk_payload_bytes(d, info->lacks));
+        spend(d, disk_rounded(d, sizeof(struct disk_header) + disk_payload_bytes(d, info->lacks)));
     }
     pthread_mutex_unlock(&d->lock);
     if (full) return error_say(-EDQUOT, "%s: the disk cache is full", d->path);

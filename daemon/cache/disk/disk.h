@@ -3,16 +3,18 @@
 /*
  * The files of the disk tier: one file for each KV block, in the model's cache directory. disk-file.h describes the
  * format of a file. The prefix index knows which files exist and which one to remove next; this part reads, writes and
- * removes files, and keeps the budget and the write rate. A file counts with its bytes, but with no more than header and whole payload: parts of
- * runs, 1 KiB at most, do not count then, as little as what the file system rounds up. A file is written under a temporary name and
- * renamed, without fsync. A power failure can leave an incomplete file: its checksums do not match, and it is removed.
- * All functions can be called from any thread at any time, except disk_close. Errors follow libcommon/error.h; each has
- * a message.
+ * removes files, and keeps the budget and the write rate. A file counts with its bytes, rounded up to what file systems
+ * allocate, but with no more than header and whole payload: parts of runs, 1 KiB at most, do not count then. A file is
+ * written under a temporary name and renamed, without fsync. A power failure can leave an incomplete file: its
+ * checksums do not match, and it is removed. All functions can be called from any thread at any time, except
+ * disk_close. Errors follow libcommon/error.h; each has a message.
  */
 #include "daemon/cache/prefix/prefix.h"
 #include <stdatomic.h>
 
 struct disk; /* opaque; body in disk-state.h */
+
+#define DISK_UNIT 4096u /* what a file system allocates at least for a file that is not empty */
 
 /* All sizes are in bytes. */
 struct disk_config {
@@ -21,6 +23,7 @@ struct disk_config {
     uint64_t payload;     /* size of a block's K and V, in all KV groups */
     uint64_t parts[KV_GROUPS_MAX]; /* sizes of the parts of the payload that a file may lack (struct prefix_info); 0:
                                     * none. Part 0 is in every file */
+    uint64_t unit;                 /* a file counts as a multiple of it; 0: with its bytes */
     uint64_t bytes_max;            /* size of all files, without runs; at most a tenth of the free space in any case */
     uint64_t reserve;              /* free space to leave on the file system; at most a twentieth of the file system */
     uint64_t bytes_a_minute;       /* rate of writes that are not urgent; 0: no limit */

@@ -31,7 +31,7 @@ uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evic
         if (!n->on_disk) prefix_ghost_add(p, n);
         n->owner->stats.evictions++;
         p->stats.evictions++;
-        prefix_state_leave(p, n);
+        prefix_state_leave(p, n, false);
         prefix_node_detach_block(p, n);
         prefix_node_prune(p, n);
     }

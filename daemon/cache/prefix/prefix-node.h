@@ -266,8 +266,8 @@ void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
 /* Shortens the match to one that ends with a state; @end is the last full node, in memory or on disk, @n tokens from
  * the root. */
 void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t n);
-/* The node's state leaves memory, and its node perhaps too; it may be written to disk. */
-void prefix_state_leave(struct prefix *p, struct prefix_node *n);
+/* The node's state leaves memory, @alone or with its node; it may be written to disk. */
+void prefix_state_leave(struct prefix *p, struct prefix_node *n, bool alone);
 void prefix_state_check(const struct prefix *p);
 
 /* --- prefix-score.c: the eviction scores of an owner's leaves --- */

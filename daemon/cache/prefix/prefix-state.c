@@ -161,21 +161,26 @@ static double worth(const struct prefix *p, const struct prefix_state *s)
     uint32_t gap = 1;
     for (const struct prefix_node *x = s->node->parent; x->parent && gap < GAP_MAX; x = x->parent, gap++)
         if (prefix_state_readable(x)) break;
-    return (double)gap / (double)(p->clock - s->used + 1) / (s->on_disk ? DISK_WORTH : 1);
+    const double factor = (s->kind == PREFIX_STATE_TURN ? TURN_WORTH : 1) / (s->on_disk ? (double)DISK_WORTH : 1);
+    return (double)gap / (double)(p->clock - s->used + 1) * factor;
 }
 
-/* The state to evict next; NULL: there is none. */
-static struct prefix_state *lowest(const struct prefix *p)
+/* A sequence begins with it, or another namespace has it too: its block does not become free. */
+static bool is_held(const struct prefix *p, const struct prefix_state *s)
 {
-    const struct tree_link *l = tree_last(&p->states.owners);
-    if (!l) return NULL;
-    const struct prefix_owner *o =
-        (const struct prefix_owner *)((const char *)l - offsetof(struct prefix_owner, in_states));
+    return kv_pool_refs(p->states.pool, s->block) > 1;
+}
+
+/* The state of @o that is worth least and not held; NULL: there is none. */
+static struct prefix_state *lowest_of(const struct prefix *p, const struct prefix_owner *o)
+{
     struct prefix_state *best = NULL;
     double least = 0;
     uint32_t seen = 0;
-    for (struct prefix_state *s = o->oldest; s && seen < OLDEST; s = s->newer, seen++) {
-        double w = worth(p, s);
+    for (struct prefix_state *s = o->oldest; s && seen < OLDEST; s = s->newer) {
+        if (is_held(p, s)) continue;
+        const double w = worth(p, s);
+        seen++;
         if (best && w >= least) continue;
         best = s;
         least = w;
@@ -183,11 +188,28 @@ static struct prefix_state *lowest(const struct prefix *p)
     return best;
 }
 
-void prefix_state_leave(struct prefix *p, struct prefix_node *n)
+static const struct prefix_owner *owner_of(const struct tree_link *l)
+{
+    return (const struct prefix_owner *)((const char *)l - offsetof(struct prefix_owner, in_states));
+}
+
+/* The state to evict next, of the owner with most of those that have one that is not held; NULL: there is none. */
+static struct prefix_state *lowest(const struct prefix *p)
+{
+    const struct tree_link *most = tree_last(&p->states.owners);
+    for (const struct tree_link *l = most; l; l = tree_previous(l)) {
+        struct prefix_state *s = lowest_of(p, owner_of(l));
+        if (s) return s;
+    }
+    return most ? owner_of(most)->oldest : NULL;
+}
+
+void prefix_state_leave(struct prefix *p, struct prefix_node *n, bool alone)
 {
     struct prefix_state *s = n->state;
     if (prefix_state_block(n) == KV_NO_BLOCK) return;
-    if (p->states.on_evict && s->kind == PREFIX_STATE_TURN && !prefix_state_filed(n) && (n->on_disk || n->writing)) {
+    const bool useful = alone || n->on_disk || n->writing; /* its node's KV stays somewhere */
+    if (p->states.on_evict && s->kind == PREFIX_STATE_TURN && !prefix_state_filed(n) && useful) {
         struct prefix_info info;
         prefix_info(n, &info);
         s->writing = p->states.on_evict(p->states.ctx, &info);
@@ -198,7 +220,7 @@ void prefix_state_leave(struct prefix *p, struct prefix_node *n)
 uint32_t prefix_state_evict(struct prefix *p, uint32_t states)
 {
     uint32_t evicted = 0;
-    for (struct prefix_state *s; evicted < states && (s = lowest(p)); evicted++) prefix_state_leave(p, s->node);
+    for (struct prefix_state *s; evicted < states && (s = lowest(p)); evicted++) prefix_state_leave(p, s->node, true);
     return evicted;
 }
 

@@ -12,7 +12,8 @@
  * A state is large, so that there are few. A sequence takes more of them than are kept for long: prefix_state_thin
  * keeps those of a chain whose distances from its end grow geometrically. Without room, prefix_state_evict takes from
  * the uid with most states the one of least worth among its least recently used ones: the tokens to compute again
- * without it, for each unit of time since its last use.
+ * without it, for each unit of time since its last use. One with a file is worth less, the end of a turn more. A state
+ * whose block somebody else holds too is the last of its uid to go, because that makes no block free.
  */
 #include "daemon/cache/prefix/prefix.h"
 

@@ -117,6 +117,17 @@ struct tree_link *tree_next(const struct tree_link *l)
     return l->up;
 }
 
+struct tree_link *tree_previous(const struct tree_link *l)
+{
+    if (l->left) {
+        struct tree_link *before = l->left;
+        while (before->right) before = before->right;
+        return before;
+    }
+    while (l->up && l->up->left == l) l = l->up;
+    return l->up;
+}
+
 struct tree_link *tree_first_of(struct tree_link *l, uint8_t mask)
 {
     if (!l || !(l->all & mask)) return NULL;

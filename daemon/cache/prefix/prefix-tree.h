@@ -41,10 +41,11 @@ void tree_move(struct tree *t, struct tree_link *l, uint64_t key);
 /* Sets the bits of @l, which may be in a tree. */
 void tree_set_own(struct tree_link *l, uint8_t own);
 
-/* The first link, the last link, and the one after @l. NULL: none. */
+/* The first link, the last link, and the ones after and before @l. NULL: none. */
 struct tree_link *tree_first(const struct tree *t);
 struct tree_link *tree_last(const struct tree *t);
 struct tree_link *tree_next(const struct tree_link *l);
+struct tree_link *tree_previous(const struct tree_link *l);
 
 /* The first and the last link in the subtree of @l (NULL: empty) with one of the bits in @mask. NULL: none. */
 struct tree_link *tree_first_of(struct tree_link *l, uint8_t mask);

@@ -1,19 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/template/jinja-unicode.h"
 
-static bool in_ranges(const struct jj_range *r, size_t n, uint32_t c)
-{
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (r[mid].last < c)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < n && r[lo].first <= c;
-}
-
 bool jj_is_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -22,43 +9,43 @@ bool jj_is_space(uint32_t c)
 
 bool jj_is_alpha(uint32_t c)
 {
-    return in_ranges(jj_alpha_ranges, jj_n_alpha, c);
+    return character_in(jj_alpha_ranges, jj_n_alpha, c);
 }
 
 bool jj_is_numeric(uint32_t c)
 {
-    return in_ranges(jj_numeric_ranges, jj_n_numeric, c);
+    return character_in(jj_numeric_ranges, jj_n_numeric, c);
 }
 
 bool jj_is_digit(uint32_t c)
 {
-    return in_ranges(jj_digit_ranges, jj_n_digit, c);
+    return character_in(jj_digit_ranges, jj_n_digit, c);
 }
 
 bool jj_is_decimal(uint32_t c)
 {
-    return in_ranges(jj_decimal_ranges, jj_n_decimal, c);
+    return character_in(jj_decimal_ranges, jj_n_decimal, c);
 }
 
 bool jj_is_cased(uint32_t c)
 {
-    return in_ranges(jj_cased_ranges, jj_n_cased, c);
+    return character_in(jj_cased_ranges, jj_n_cased, c);
 }
 
 bool jj_is_upper(uint32_t c)
 {
-    return in_ranges(jj_upper_ranges, jj_n_upper, c);
+    return character_in(jj_upper_ranges, jj_n_upper, c);
 }
 
 bool jj_is_lower(uint32_t c)
 {
-    return in_ranges(jj_lower_ranges, jj_n_lower, c);
+    return character_in(jj_lower_ranges, jj_n_lower, c);
 }
 
 bool jj_is_printable(uint32_t c)
 {
     if (c < 0x7f) return c >= 0x20;
-    return !in_ranges(jj_unprintable_ranges, jj_n_unprintable, c);
+    return !character_in(jj_unprintable_ranges, jj_n_unprintable, c);
 }
 
 static uint32_t map_simple(const struct jj_case_range *r, size_t n, uint32_t c)

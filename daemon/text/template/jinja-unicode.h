@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Properties of characters as in Python 3.11 (Unicode 14). tests/text/template/make-unicode.py makes the tables. */
+#include "daemon/text/tokenizer/characters.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct jj_range {
-    uint32_t first, last;
-};
 
 /* The characters first, first + stride, … last map to themselves + delta. */
 struct jj_case_range {
@@ -21,7 +18,7 @@ struct jj_case_special {
     uint32_t from, to[3];
 };
 
-extern const struct jj_range jj_alpha_ranges[], jj_numeric_ranges[], jj_digit_ranges[], jj_decimal_ranges[],
+extern const struct character_range jj_alpha_ranges[], jj_numeric_ranges[], jj_digit_ranges[], jj_decimal_ranges[],
     jj_cased_ranges[], jj_upper_ranges[], jj_lower_ranges[], jj_unprintable_ranges[];
 extern const size_t jj_n_alpha, jj_n_numeric, jj_n_digit, jj_n_decimal, jj_n_cased, jj_n_upper, jj_n_lower,
     jj_n_unprintable;

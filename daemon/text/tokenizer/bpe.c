@@ -30,7 +30,7 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
 {
     struct bpe *b = ctx;
     const struct tokenizer *t = b->t;
-    if (t->spaced) return spm_piece(t, b->m, b->s, begin, end, b->out);
+    if (t->spelling == SPELLING_SPACED) return spm_piece(t, b->m, b->s, begin, end, b->out);
     if (pretokenizer_ignores_merges(t->pre)) {
         int32_t id = vocab_find(t, b->s + begin, end - begin);
         if (id >= 0) return tokens_push(b->out, id, end);
@@ -72,7 +72,7 @@ struct entry {
 /* The length of one of the two texts of a merge, written as in the keys, or -1. */
 static ptrdiff_t decode(const struct tokenizer *t, char *out, const char *s, size_t len)
 {
-    if (!t->spaced) return bytes_decode(out, s, len);
+    if (t->spelling == SPELLING_ALPHABET) return bytes_decode(out, s, len);
     memcpy(out, s, len);
     return (ptrdiff_t)len;
 }
@@ -163,7 +163,7 @@ int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *name)
 
 int bpe_init(struct tokenizer *t, const struct gguf *g)
 {
-    if (t->spaced) {
+    if (t->spelling == SPELLING_SPACED) {
         spm_bytes(t);
         return read_merges(t, g);
     }

@@ -27,6 +27,12 @@ static void push_byte(struct detok *d, char c, struct buf *out)
     }
 }
 
+/* The first word of a text has a space in front that the text had not. */
+static bool begins_with_space(const struct tokenizer *t)
+{
+    return t->space_prefix || t->normalization.merge_spaces || t->model == TOKENIZER_WPM;
+}
+
 int detok_push(struct detok *d, const struct tokenizer *t, int32_t id, struct buf *out)
 {
     size_t len;
@@ -36,7 +42,7 @@ int detok_push(struct detok *d, const struct tokenizer *t, int32_t id, struct bu
     int r = buf_reserve(out, (d->n_pending + len) * 3);
     if (r < 0) return r;
 
-    if (d->at_start && t->space_prefix && *s == ' ') {
+    if (d->at_start && begins_with_space(t) && *s == ' ') {
         s++;
         len--;
     }

@@ -48,7 +48,9 @@ static int check_special(const char *name, int32_t a, int32_t b)
 
 int tokenizer_same(const struct tokenizer *a, const struct tokenizer *b)
 {
-    static const char *const models[] = {[TOKENIZER_SPM] = "SentencePiece", [TOKENIZER_BPE] = "BPE"};
+    static const char *const models[] = {
+        [TOKENIZER_SPM] = "SentencePiece", [TOKENIZER_BPE] = "BPE",   [TOKENIZER_WPM] = "WordPiece",
+        [TOKENIZER_UGM] = "unigram",       [TOKENIZER_RWKV] = "RWKV", [TOKENIZER_PLAMO2] = "PLaMo 2"};
     uint32_t n = a->n < b->n ? a->n : b->n;
     if (a->model != b->model)
         return error_say(-EINVAL, "the tokenizer is %s, but %s in the model", models[b->model], models[a->model]);

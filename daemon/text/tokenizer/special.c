@@ -139,14 +139,19 @@ static void classify_ends(struct tokenizer *t)
     }
 }
 
+/* The id where the file has no key, by enum of t->model: those of SentencePiece, BERT, T5 and PLaMo 2. */
+static int32_t default_id(const struct tokenizer *t, const int32_t ids[6])
+{
+    int32_t id = ids[t->model];
+    return id < (int32_t)t->n ? id : -1;
+}
+
 static int classify(struct tokenizer *t, const struct gguf *g)
 {
     int32_t eot = -1, eom = -1;
-    /* The defaults of SentencePiece where the file has no key. */
-    bool spm = t->model == TOKENIZER_SPM;
-    t->unk = spm ? 0 : -1;
-    t->bos = spm && t->n > 1 ? 1 : -1;
-    t->eos = spm && t->n > 2 ? 2 : -1;
+    t->unk = default_id(t, (const int32_t[]){0, -1, 100, 2, -1, 0});
+    t->bos = default_id(t, (const int32_t[]){1, -1, 101, -1, -1, 1});
+    t->eos = default_id(t, (const int32_t[]){2, -1, -1, 1, -1, 2});
     const struct {
         const char *key;
         int32_t *id;

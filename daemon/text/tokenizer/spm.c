@@ -135,18 +135,14 @@ static uint32_t order_of(float score)
 
 static int read_scores(struct tokenizer *t, const struct gguf *g)
 {
-    static const char key[] = "tokenizer.ggml.scores";
-    const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv || kv->type != GGUF_ARRAY || (kv->elem != GGUF_F32 && kv->elem != GGUF_I32))
-        return error_say(-EINVAL, "%s: %s; a \"llama\" tokenizer needs this key", key,
-                         kv ? "not an array of f32" : "no such key");
-    if (kv->n != t->n)
-        return error_say(-EINVAL, "%s: %llu entries for %u tokens", key, (unsigned long long)kv->n, t->n);
+    const struct gguf_kv *kv;
+    int r = scores_find(t, g, "llama", &kv);
+    if (r < 0) return r;
     t->order = reallocarray(NULL, t->n, sizeof(*t->order));
     if (!t->order) return error_origin(-ENOMEM);
     for (uint32_t i = 0; i < t->n; i++) {
-        float score = kv->elem == GGUF_F32 ? gguf_array_f32(kv, i) : (float)gguf_array_i32(kv, i);
-        if (isnan(score)) return error_say(-EINVAL, "%s: the score of token %u is not a number", key, i);
+        float score = scores_at(kv, i);
+        if (isnan(score)) return error_say(-EINVAL, "tokenizer.ggml.scores: the score of token %u is not a number", i);
         t->order[i] = token_mergeable(t, (int32_t)i) ? order_of(score) : UINT32_MAX;
     }
     return 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Text <-> token ids, from GGUF metadata: SentencePiece ("llama") and BPE ("gpt2", byte-level; "gemma4"). The ids are
- * those of llama.cpp, with three differences. Merging never makes a control, unknown or byte token. Special tokens of
- * equal length are searched in the order of their ids (llama.cpp's sort leaves the order open). A token marked unused
- * has text, so that detokenizing loses nothing. Immutable once made: any thread may use it.
+ * Text <-> token ids, from GGUF metadata: SentencePiece ("llama": merges; "t5": unigram), BPE ("gpt2", byte-level;
+ * "gemma4"), WordPiece ("bert"), RWKV ("rwkv") and PLaMo 2 ("plamo2"). The ids are those of llama.cpp, with these
+ * differences. Text never makes a control, unknown or byte token, unless byte by byte. Special tokens of equal length
+ * are searched in the order of their ids (llama.cpp's sort leaves the order open). A token marked unused has text, so
+ * that detokenizing loses nothing. Unigram vocabularies with byte tokens use them, and the beginning of a user-defined
+ * token is normalized as any other text. Immutable once made: any thread may use it.
  */
 #include "daemon/model/gguf.h"
 #include "daemon/text/text.h"
@@ -25,6 +27,7 @@ struct tokens {
 
 void tokens_fini(struct tokens *t);
 int tokens_push(struct tokens *t, int32_t id, uint32_t end);
+void tokens_reverse(struct tokens *t, size_t from); /* the order of those from index @from on */
 /* Makes *to a copy of *from. Whatever *to was is lost. 0, and the caller owns *to; or -ENOMEM, and it is empty. */
 int tokens_copy(struct tokens *to, const struct tokens *from);
 
@@ -40,10 +43,12 @@ struct tokenizer *tokenizer_free(struct tokenizer *t); /* NULL ok, returns NULL 
 /*
  * Appends the ids of @text from byte @from on. Special (control) tokens are recognized only where every byte is markup,
  * user-defined tokens everywhere. @first: the text is the beginning of a sequence (SentencePiece puts its space prefix
- * there and behind special tokens). No BOS is added. The text between special tokens is tokenized as one piece,
- * whatever its provenance. A byte without a token makes no token if the file has no token for unknown bytes, as in
- * llama.cpp. 0; -ENOMEM; -EILSEQ for invalid UTF-8: sets the error message, with the byte offset; -E2BIG: over
- * TOKENIZER_TEXT_MAX, or too many overlapping special tokens. On error @out is unchanged.
+ * there and behind special tokens). Else it continues the text in front of @from: unigram and WordPiece put a space in
+ * front of it unless that ends inside a word. All tokens of a WordPiece word end where the word ends. No BOS is added.
+ * The text between special tokens is tokenized as one piece, whatever its provenance. A byte without a token makes no
+ * token if the file has no token for unknown bytes (llama.cpp gives -1 there). 0; -ENOMEM; -EILSEQ for invalid UTF-8:
+ * sets the error message, with the byte offset; -E2BIG: over TOKENIZER_TEXT_MAX, too many overlapping special tokens,
+ * or a unigram vocabulary's text is over 64 MiB when it is normalized. On error @out is unchanged.
  */
 int tokenizer_encode(const struct tokenizer *t, const struct text *text, size_t from, bool first, struct tokens *out);
 
@@ -53,6 +58,9 @@ const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *len);
 
 size_t tokenizer_vocab(const struct tokenizer *t);
 bool tokenizer_is_control(const struct tokenizer *t, int32_t id); /* control or unknown: not shown as text */
+/* Was token @id found as a special token, user-defined ones included, in its text @s? The unknown token may also stand
+ * for characters. */
+bool tokenizer_was_special(const struct tokenizer *t, int32_t id, const char *s, size_t len);
 /* Has the vocabulary a control token with this text, which markup becomes? Searches all special tokens: to be asked
  * when a model is loaded. */
 bool tokenizer_has_control(const struct tokenizer *t, const char *text);
@@ -60,6 +68,7 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id); /* ends an answer:
 int32_t tokenizer_bos(const struct tokenizer *t);             /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);             /* -1: none */
 bool tokenizer_add_bos(const struct tokenizer *t);            /* the file asks for a BOS in front */
+int32_t tokenizer_end(const struct tokenizer *t); /* behind a text that is to be embedded, never a prompt; -1: none */
 
 /* Have both the same tokens, so that the ids of one are those of the other? Ids that only one has must be unused. 0;
  * -EINVAL: sets the error message, which names the first difference; there @a is "the model" and @b "it". */
@@ -76,7 +85,8 @@ const struct tokenizer_fim *tokenizer_fim(const struct tokenizer *t);
 
 /* A streaming detokenizer, which writes whole UTF-8 characters only. Bytes that can never become valid are U+FFFD, one
  * for each maximal subpart (Unicode 15, 3.9, D93b). {0} is a new detokenizer. With at_start the first token with text
- * loses SentencePiece's prefix space. */
+ * loses the space that SentencePiece and WordPiece put in front. The text of WordPiece tokens, and of unigram ones with
+ * a character map, is the normalized one: lower case, without accents, one space in front of each word and mark. */
 struct detok {
     char pending[8];
     size_t n_pending;

@@ -27,6 +27,19 @@ int tokens_copy(struct tokens *to, const struct tokens *from)
     return 0;
 }
 
+void tokens_reverse(struct tokens *t, size_t from)
+{
+    for (size_t i = from, k = t->n; i + 1 < k; i++) {
+        k--;
+        int32_t id = t->ids[i];
+        uint32_t end = t->ends[i];
+        t->ids[i] = t->ids[k];
+        t->ends[i] = t->ends[k];
+        t->ids[k] = id;
+        t->ends[k] = end;
+    }
+}
+
 int tokens_push(struct tokens *t, int32_t id, uint32_t end)
 {
     if (t->n == t->cap) {

@@ -2,6 +2,7 @@
 /* Reads a vocabulary: the kind and the text of each token, and the table from text to token. */
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,35 +57,79 @@ static size_t unescape(char *out, const char *s, size_t len)
     return (size_t)(o - out);
 }
 
+/* Reads a bytes literal of Python. Returns the length, or -1. */
+static ptrdiff_t unescape_bytes(char *out, const char *s, size_t len)
+{
+    static const char letters[] = "tnr\\'\"", bytes[] = "\t\n\r\\'\"";
+    char *o = out;
+    for (size_t i = 0; i < len; i++) {
+        if (s[i] != '\\') {
+            *o++ = s[i];
+            continue;
+        }
+        if (++i == len) return -1;
+        const char *letter = memchr(letters, s[i], sizeof(letters) - 1);
+        if (letter) {
+            *o++ = bytes[letter - letters];
+        } else {
+            if (s[i] != 'x' || len - i < 3 || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0) return -1;
+            *o++ = (char)(hex(s[i + 1]) << 4 | hex(s[i + 2]));
+            i += 2;
+        }
+    }
+    return o - out;
+}
+
+/* The text of an ordinary token in another spelling than the file's. Returns its length, or -1 if it is not written as
+ * the others are. */
+static ptrdiff_t respell(enum spelling from, char *out, const char *s, size_t len)
+{
+    switch (from) {
+    case SPELLING_SPACED:
+        return (ptrdiff_t)unescape(out, s, len);
+    case SPELLING_ALPHABET:
+        return bytes_decode(out, s, len);
+    case SPELLING_ESCAPED:
+        return unescape_bytes(out, s, len);
+    default:
+        memcpy(out, s, len);
+        return (ptrdiff_t)len;
+    }
+}
+
+/* True if byte-level BPE and SentencePiece write this kind as plain text. */
+static bool plain(uint8_t kind)
+{
+    return kind == TOKEN_USER || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN;
+}
+
+static int push_byte(struct tokenizer *t, uint32_t i, const char *s, size_t len)
+{
+    int byte = byte_token(s, len);
+    if (byte < 0)
+        return error_say(-EINVAL, "%s: token %u is a byte, but its text \"%.*s\" is not of the form <0x0A>", tokens_key,
+                         i, (int)(len < 32 ? len : 32), s);
+    strings_push(&t->pieces, i, (const char[]){(char)byte}, 1);
+    return 0;
+}
+
 /* The text of token @i, which the file writes as @s. */
 static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len)
 {
     struct strings *p = &t->pieces;
-    switch (t->kinds[i]) {
-    case TOKEN_CONTROL:
-    case TOKEN_UNKNOWN:
-    case TOKEN_USER:
-        break;
-    case TOKEN_BYTE: {
-        int byte = byte_token(s, len);
-        if (byte < 0)
-            return error_say(-EINVAL, "%s: token %u is a byte, but its text \"%.*s\" is not of the form <0x0A>",
-                             tokens_key, i, (int)(len < 32 ? len : 32), s);
-        strings_push(p, i, (const char[]){(char)byte}, 1);
+    enum spelling from = t->spelling;
+    if (t->kinds[i] == TOKEN_BYTE) return push_byte(t, i, s, len);
+    if (from != SPELLING_ESCAPED && plain(t->kinds[i])) from = SPELLING_PLAIN;
+    ptrdiff_t n = respell(from, p->data + p->off[i], s, len);
+    if (n < 0 && from == SPELLING_ESCAPED)
+        return error_say(-EINVAL, "%s: token %u is \"%.*s\", which is not a bytes literal of Python", tokens_key, i,
+                         (int)(len < 32 ? len : 32), s);
+    if (n < 0) { /* not in the alphabet: shown unchanged, never made from text */
+        t->flags[i] |= TOKEN_PLAIN;
+        strings_push(p, i, s, len);
         return 0;
     }
-    default: {
-        ptrdiff_t n =
-            t->spaced ? (ptrdiff_t)unescape(p->data + p->off[i], s, len) : bytes_decode(p->data + p->off[i], s, len);
-        if (n < 0) { /* not in the alphabet: shown unchanged, never made from text */
-            t->flags[i] |= TOKEN_PLAIN;
-            break;
-        }
-        p->off[i + 1] = p->off[i] + (uint32_t)n;
-        return 0;
-    }
-    }
-    strings_push(p, i, s, len);
+    p->off[i + 1] = p->off[i] + (uint32_t)n;
     return 0;
 }
 
@@ -122,12 +167,6 @@ static int duplicate(const struct tokenizer *t, int32_t a, int32_t b)
                      a < b ? b : a, (int)(len < 64 ? len : 64), s);
 }
 
-/* True if byte-level BPE writes this kind as plain text, not in the alphabet. */
-static bool plain(uint8_t kind)
-{
-    return kind == TOKEN_USER || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN;
-}
-
 /* True if plain text and the alphabet write the text alike. */
 static bool alike(const struct tokenizer *t, int32_t id)
 {
@@ -148,7 +187,7 @@ static int vocab_index(struct tokenizer *t)
     int r = text_table_init(&t->table, t->n);
     if (r < 0) return r;
 
-    bool alphabet = !t->spaced;
+    bool alphabet = t->spelling == SPELLING_ALPHABET;
     for (int second = 0; second <= alphabet; second++) {
         for (int32_t i = 0; i < (int32_t)t->n; i++) {
             size_t len;
@@ -182,14 +221,15 @@ int vocab_read(struct tokenizer *t, const struct gguf *g)
         if ((bytes += s.len) > VOCAB_BYTES_MAX) return error_say(-EINVAL, "%s: more than 1 GiB of text", tokens_key);
     r = strings_init(&t->pieces, t->n, bytes);
     if (r < 0) return r;
-    if (t->spaced) {
+    bool as_written = t->spelling == SPELLING_SPACED || t->spelling == SPELLING_PLAIN;
+    if (as_written) {
         r = strings_init(&t->keys, t->n, bytes);
         if (r < 0) return r;
     } else {
         t->keys = t->pieces;
     }
     for (it = NULL; gguf_next_str(kv, &it, &s, &index);) {
-        if (t->spaced) strings_push(&t->keys, (uint32_t)index, s.data, s.len);
+        if (as_written) strings_push(&t->keys, (uint32_t)index, s.data, s.len);
         r = piece_push(t, (uint32_t)index, s.data, s.len);
         if (r < 0) return r;
     }
@@ -202,4 +242,16 @@ int32_t vocab_find(const struct tokenizer *t, const char *s, size_t len)
     if (len > t->key_max) return -1;
     int32_t id = text_table_find(&t->table, &t->keys, s, len);
     return id >= 0 && token_mergeable(t, id) ? id : -1;
+}
+
+void byte_tokens(struct tokenizer *t)
+{
+    bool all = true;
+    for (unsigned b = 0; b < 256 && all; b++) {
+        char name[8];
+        snprintf(name, sizeof(name), "<0x%02X>", b);
+        t->bytes[b] = text_table_find(&t->table, &t->keys, name, 6);
+        all = t->bytes[b] >= 0 && t->kinds[t->bytes[b]] == TOKEN_BYTE;
+    }
+    for (unsigned b = 0; b < 256 && !all; b++) t->bytes[b] = -1;
 }

@@ -2,10 +2,13 @@
 #pragma once
 /*
  * The inside of a tokenizer, for the files that fill and use it: the vocabulary with its lookup tables, the special
- * tokens, and for BPE the merges and the pre-tokenizer. Plain data, immutable once tokenizer_new has returned.
+ * tokens, for BPE the merges and the pre-tokenizer, for the kinds that do not merge the trie of tokens. Plain data,
+ * immutable once tokenizer_new has returned.
  */
+#include "daemon/text/tokenizer/charsmap.h"
 #include "daemon/text/tokenizer/pretokenize.h"
 #include "daemon/text/tokenizer/tokenizer.h"
+#include "daemon/text/tokenizer/trie.h"
 
 enum token_kind { /* the numbers of tokenizer.ggml.token_type */
                   TOKEN_UNDEFINED,
@@ -62,10 +65,41 @@ struct specials {
     size_t n;
 };
 
+enum tokenizer_model {
+    TOKENIZER_SPM,
+    TOKENIZER_BPE,
+    TOKENIZER_WPM,
+    TOKENIZER_UGM,
+    TOKENIZER_RWKV,
+    TOKENIZER_PLAMO2,
+};
+
+/* How the file writes the texts of tokens. */
+enum spelling {
+    SPELLING_SPACED,   /* U+2581 for a space: all kinds of SentencePiece, WordPiece, BPE that is not byte-level */
+    SPELLING_ALPHABET, /* GPT-2's byte-level alphabet: BPE */
+    SPELLING_ESCAPED,  /* bytes as in a bytes literal of Python: RWKV */
+    SPELLING_PLAIN,    /* unchanged: PLaMo 2 */
+};
+
+/* What happens to a text before the search for tokens. */
+struct normalization {
+    struct charsmap map;           /* UGM */
+    bool merge_spaces;             /* UGM: one space in front of each word, none at the end */
+    bool lowercase, strip_accents; /* WPM */
+};
+
+/* The tokens of WPM, UGM, RWKV and PLaMo 2, which do not merge. */
+struct words {
+    struct trie trie;
+    double *scores; /* [n] UGM, PLaMo 2; NaN: never made */
+    double unknown; /* UGM: of a character without a token */
+};
+
 struct tokenizer {
-    enum { TOKENIZER_SPM, TOKENIZER_BPE } model;
+    enum tokenizer_model model;
     uint32_t n;
-    struct strings keys;      /* texts to compare input with: U+2581 for a space if spaced, else equal to pieces */
+    struct strings keys;      /* texts to compare input with: spaced and plain ones as in the file, else the pieces */
     struct strings pieces;    /* texts that tokens become */
     uint8_t *kinds;           /* [n] enum token_kind */
     uint8_t *flags;           /* [n] */
@@ -73,15 +107,18 @@ struct tokenizer {
     uint32_t key_max;         /* longest key, bytes */
     int32_t bytes[256];       /* the token of a single byte, or -1 */
     int32_t bos, eos, unk;    /* or -1 */
+    int32_t end;              /* behind a text that is to be embedded, or -1 */
     struct tokenizer_fim fim; /* -1: none */
     bool add_bos;
-    bool spaced;       /* U+2581 is written for a space: SPM, and BPE that is not byte-level */
-    bool space_prefix; /* SPM */
+    enum spelling spelling;
+    bool space_prefix; /* SPM, UGM */
     bool cut_at_space; /* SPM: no token has a space behind another character, so words are merged one by one */
     struct text_table table;
     struct merge_table merges;
     struct specials specials;
     struct pretokenizer *pre; /* BPE */
+    struct words words;
+    struct normalization normalization;
 };
 
 static inline const char *strings_at(const struct strings *s, uint32_t i, size_t *len)
@@ -122,12 +159,24 @@ int vocab_read(struct tokenizer *t, const struct gguf *g);
 /* Second, special.c: the ids that the file names, the ends of generation by key and by well-known text, the list of
  * specials. */
 int special_init(struct tokenizer *t, const struct gguf *g);
-/* Third, spm.c: scores, byte tokens; or bpe.c: byte tokens, merges. bpe_pre comes before the first step: it makes the
+/* Third, the file of the kind: scores, byte tokens, merges, the trie. bpe_pre comes before the first step: it makes the
  * pre-tokenizer that @pre or the file names. */
 int spm_init(struct tokenizer *t, const struct gguf *g);
 void spm_bytes(struct tokenizer *t);
 int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *pre);
 int bpe_init(struct tokenizer *t, const struct gguf *g);
+int wpm_init(struct tokenizer *t, const struct gguf *g);
+int ugm_init(struct tokenizer *t, const struct gguf *g);
+int rwkv_init(struct tokenizer *t);
+int plamo2_init(struct tokenizer *t, const struct gguf *g);
+/* scores.c: the array of scores, one for each token. -EINVAL: the error message says that a tokenizer of kind @model
+ * needs it. */
+int scores_find(const struct tokenizer *t, const struct gguf *g, const char *model, const struct gguf_kv **out);
+float scores_at(const struct gguf_kv *kv, uint32_t i);
+/* words.c: fills the trie with the tokens that have a text and that @take is true for. */
+int words_init(struct tokenizer *t, bool (*take)(const struct tokenizer *t, uint32_t id));
+/* vocab.c: fills bytes with the tokens <0x00> to <0xFF> that are marked as bytes: all 256 or none. */
+void byte_tokens(struct tokenizer *t);
 /* vocab.c: the token with this text if it is mergeable, or -1. */
 int32_t vocab_find(const struct tokenizer *t, const char *s, size_t len);
 
@@ -143,7 +192,8 @@ struct fragment {
  * error. -E2BIG: the special tokens would take too long to find. */
 int special_split(const struct tokenizer *t, const struct text *text, uint32_t from, struct fragment **out);
 
-/* merge.c, spm.c, bpe.c: one run of text without special tokens. */
+/* One run of text without special tokens, in the file of each kind. @first, @prefix: nothing or a special token is in
+ * front of it. */
 struct merger;
 int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end, bool prefix,
                struct tokens *out);
@@ -152,3 +202,8 @@ int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32
               struct tokens *out);
 int bpe_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,
                struct tokens *out);
+int wpm_encode(const struct tokenizer *t, const char *s, uint32_t begin, uint32_t end, bool first, struct tokens *out);
+int ugm_encode(const struct tokenizer *t, const char *s, uint32_t begin, uint32_t end, bool first, struct tokens *out);
+int rwkv_encode(const struct tokenizer *t, const char *s, uint32_t begin, uint32_t end, struct tokens *out);
+int plamo2_encode(const struct tokenizer *t, const char *s, uint32_t begin, uint32_t end, bool first,
+                  struct tokens *out);

@@ -30,7 +30,7 @@ static void arch_bytes(struct buf *out, const char *arch, uint32_t ctx)
     t.type = type ? (uint32_t)tiny_type(type) : 0;
     t.arch = name;
     t.ctx = ctx;
-    t.rope_freqs = !strcmp(name, "llama");
+    t.rope_freqs = !strcmp(name, "llama") || !strcmp(name, "llama4-near") || !strcmp(name, "llama4-ropes");
     model_file_tiny_bytes(out, &t);
 }
 
@@ -226,6 +226,9 @@ static void test_long_windows(void **state)
     agrees("gemma2", 620, 1024);
     agrees("olmo3", 620, 1024);
     agrees("gpt-oss", 620, 1024);
+    agrees("smallthinker-near", 620, 1024);
+    agrees("llama4-near", 620, 1024);
+    agrees("gemma4", 620, 1024);
 }
 
 /* The tokens that depend on token 9, with windows of 70 in all layers. */
@@ -254,9 +257,33 @@ static void test_window_hides_old_tokens(void **state)
     gguf_close(g);
 }
 
-static void test_windows_do_not_rotate(void **state)
+/* No token depends on those of another chunk of 70, where all layers have chunks. */
+static void test_chunks_hide_each_other(void **state)
 {
-    struct gguf *g = open_arch("gemma3", 512);
+    struct gguf *g = open_arch("llama4-near", 512);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2, .kv_type = KERN_KV_F32});
+    memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides));
+    struct backend_seq one, two;
+    backend_seq_init(&one, b, 300, 5, 0);
+    backend_seq_init(&two, b, 300, 5, 16);
+    two.tokens[75] = (two.tokens[75] + 1) % (int32_t)two.vocab;
+    backend_seq_run(b, &one, 64);
+    backend_seq_run(b, &two, 13);
+    for (uint32_t i = 0; i < 300; i++) {
+        const size_t at = (size_t)i * one.vocab;
+        const bool same = !memcmp(one.logits + at, two.logits + at, one.vocab * sizeof(float));
+        assert_int_equal(same, i < 75 || i >= 140);
+    }
+    backend_seq_fini(&one);
+    backend_seq_fini(&two);
+    backend_free(b);
+    gguf_close(g);
+}
+
+/* Forward refuses to rotate a model of @arch, for the reason @why. */
+static void rotation_refused(const char *arch, const char *why)
+{
+    struct gguf *g = open_arch(arch, 512);
     struct backend *b = tiny_backend(g, &(struct tiny_backend_config){0});
     struct backend_seq s;
     float *logits = malloc(b->hparams.vocab * sizeof(float));
@@ -264,11 +291,18 @@ static void test_windows_do_not_rotate(void **state)
     s.window = 64;
     struct batch_entry e = backend_seq_entry(&s, 1);
     assert_int_equal(b->ops->forward(b, &e, 1, logits, NULL), -EOPNOTSUPP);
-    assert_non_null(strstr(error_text(-EOPNOTSUPP), "a 'gemma3' model has layers with sliding windows"));
+    assert_non_null(strstr(error_text(-EOPNOTSUPP), why));
     free(logits);
     backend_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
+}
+
+static void test_what_does_not_rotate(void **state)
+{
+    rotation_refused("gemma3", "a 'gemma3' model has layers with sliding windows");
+    rotation_refused("llama4-near", "a 'llama4' model has layers with sliding windows");
+    rotation_refused("gpt2", "a 'gpt2' model has learned positions and cannot rotate");
 }
 
 /* --- files that lack something, or have too much --- */
@@ -331,6 +365,7 @@ static void test_files_of_dense_models_that_lack_something(void **state)
     refused("stablelm", "blk.1.ffn_norm.weight", "blk.1.ffn_Norm", "tensor 'blk.1.ffn_norm.weight' is missing");
     refused("stablelm", "blk.0.ffn_norm.weight", "blk.0.ffn_Norm",
             "key 'stablelm.use_parallel_residual' is false, but tensor 'blk.0.ffn_norm.weight' is missing");
+    refused("gpt2", "position_embd", "position_Embd", "tensor 'position_embd.weight' is missing");
     refused("arcee", "blk.0.ffn_up.weight", "blk.0.ffn_UP", "tensor 'blk.0.ffn_up.weight' is missing");
 }
 
@@ -512,10 +547,21 @@ static void test_numbers_of_experts(void **state)
                    "key 'glm4moe.nextn_predict_layers' is 4, not a number from 0 to 3");
     number_refused("glm4moe", "glm4moe.nextn_predict_layers", 0,
                    "tensor 'blk.3.nextn.eh_proj.weight' is not supported in a 'glm4moe' model");
+    number_refused("glm4moe", "glm4moe.nextn_predict_layers", 2,
+                   "key 'glm4moe.nextn_predict_layers' is 2, but layer 2 has no tensor of a layer that predicts later");
     number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 0,
                    "key 'ernie4_5-moe.interleave_moe_layer_step' is 0, not a number from 1 to");
     number_refused("ernie4_5-moe", "ernie4_5-moe.interleave_moe_layer_step", 2,
                    "tensor 'blk.2.ffn_gate.weight' is missing");
+    number_refused("llama4-near", "llama4.attention.sliding_window", 0,
+                   "key 'llama4.attention.sliding_window' is 0; a 'llama4' model without chunks is not supported");
+    refused("llama4", "blk.1.ffn_up_shexp", "blk.1.ffn_Up", "tensor 'blk.1.ffn_up_shexp.weight' is missing");
+    refused("phimoe", "blk.1.ffn_norm.bias", "blk.1.ffn_Norm", "tensor 'blk.1.ffn_norm.bias' is missing");
+    refused("nemotron_h_moe", "nemotron_h_moe.ssm.group_count", "nemotron_h_moe.moe_latent_size",
+            "key 'nemotron_h_moe.moe_latent_size' is 2; experts of a width of their own are not supported");
+    refused("nemotron_h_moe", "blk.1.ffn_up_exps", "blk.1.ffn_Up", "tensor 'blk.1.ffn_up_exps.weight' is missing");
+    refused("afmoe", "blk.1.attn_gate", "blk.1.attn_Gate", "tensor 'blk.1.attn_gate.weight' is missing");
+    refused("minimax-m2", "blk.0.exp_probs_b", "blk.0.exp_probs_c", "tensor 'blk.0.exp_probs_b.bias' is missing");
     refused("glm4moe", "blk.1.exp_probs_b", "blk.1.exp_probs_c", "tensor 'blk.1.exp_probs_b.bias' is missing");
 }
 
@@ -554,6 +600,27 @@ static void test_numbers_of_groups(void **state)
                    "key 'bailingmoe2.expert_group_used_count' is 0, not a number from 1 to 4");
 }
 
+static void test_files_of_gemma_that_lack_something(void **state)
+{
+    refused("gemma3n", "blk.3.laurel_r", "blk.3.laurel_R", "tensor 'blk.3.laurel_r.weight' is missing");
+    refused("gemma3n", "blk.24.altup_router.", "blk.24.altup_Router.",
+            "tensor 'blk.24.altup_router.weight' is missing");
+    refused("gemma3n", "altup_unembd_proj", "altup_unembd_Proj", "tensor 'altup_unembd_proj.weight' is missing");
+    refused("gemma3n", "per_layer_token_embd", "per_layer_token_Embd", "'per_layer_token_embd.weight' is missing");
+    refused("gemma3n", "blk.19.attn_k.", "blk.19.attn_K.", "tensor 'blk.19.attn_k.weight' is missing");
+    refused("gemma3n", "blk.20.attn_k.", "blk.20.attn_K.", "tensor 'blk.20.attn_K.weight' is not supported");
+    refused("gemma4", "blk.8.inp_gate", "blk.8.inp_Gate", "tensor 'blk.8.inp_gate.weight' is missing");
+    refused("gemma4", "per_layer_proj_norm", "per_layer_proj_Norm", "tensor 'per_layer_proj_norm.weight' is missing");
+    refused("gemma4", "rope_freqs", "rope_Freqs", "tensor 'rope_freqs.weight' is missing");
+    refused("gemma4", "blk.3.attn_k_norm", "blk.3.attn_K_norm", "tensor 'blk.3.attn_k_norm.weight' is missing");
+    refused("gemma4-experts", "blk.1.ffn_gate_inp.scale", "blk.1.ffn_gate_inp.Scale",
+            "tensor 'blk.1.ffn_gate_inp.scale' is missing");
+    refused("gemma4-experts", "blk.2.pre_ffw_norm_2", "blk.2.pre_ffw_Norm_2",
+            "'blk.2.pre_ffw_norm_2.weight' is missing");
+    number_refused("gemma4", "gemma4.attention.key_length_swa", 32, "values must have the 32 dimensions of keys");
+    number_refused("gemma4", "gemma4.embedding_length_per_layer_input", 16, "but the model's keys say 64 x 16");
+}
+
 /* Tensors and keys of other architectures. */
 static void test_files_that_have_too_much(void **state)
 {
@@ -576,6 +643,13 @@ static void test_files_that_have_too_much(void **state)
     }
 
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)
+
+/* Layers have embeddings of tokens: what is not a token has other bits. */
+#define TOKENS(name)                                                                                                   \
+    {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
+    {                                                                                                                  \
+        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
+    }
 
 static const struct CMUnitTest tests[] = {
     EACH("llama"),
@@ -600,16 +674,37 @@ static const struct CMUnitTest tests[] = {
     SAME("granitehybrid/Q8_0"),
     EACH("granitehybrid-experts"),
     EACH("nemotron_h"),
+    EACH("nemotron_h_moe"),
+    SAME("nemotron_h_moe/Q8_0"),
     EACH("falcon-h1"),
     SAME("falcon-h1/Q4_0"),
     EACH("olmo2"),
     EACH("olmo3"),
     EACH("gemma2"),
     EACH("gemma3"),
+    {"agrees gemma3n", test_agrees_with_the_reference, NULL, NULL, "gemma3n"},
+    TOKENS("gemma3n"),
+    TOKENS("gemma3n/Q8_0"),
+    {"agrees gemma4", test_agrees_with_the_reference, NULL, NULL, "gemma4"},
+    TOKENS("gemma4"),
+    TOKENS("gemma4/Q8_0"),
+    EACH("gemma4-dense"),
+    EACH("gemma4-experts"),
+    SAME("gemma4-experts/Q8_0"),
     EACH("mixtral"),
     EACH("qwen2moe"),
     EACH("qwen3moe"),
     EACH("gpt-oss"),
+    EACH("phimoe"),
+    EACH("smallthinker-near"),
+    EACH("smallthinker-softmax"),
+    EACH("llama4"),
+    EACH("llama4-every"),
+    EACH("llama4-near"),
+    EACH("llama4-ropes"),
+    SAME("llama4-near/Q8_0"),
+    LONG("llama4-near"),
+    SAME("smallthinker-near/Q8_0"),
     EACH("ernie4_5"),
     EACH("exaone"),
     EACH("gemma"),
@@ -633,6 +728,9 @@ static const struct CMUnitTest tests[] = {
     EACH("bitnet"),
     EACH("chatglm"),
     EACH("falcon"),
+    EACH("gpt2"),
+    SAME("gpt2/Q8_0"),
+    EACH("starcoder"),
     EACH("gptneox"),
     EACH("gptneox-serial"),
     EACH("phi2"),
@@ -640,7 +738,16 @@ static const struct CMUnitTest tests[] = {
     SAME("cohere2/Q8_0"),
     SAME("bitnet/Q8_0"),
     SAME("gptneox/Q4_0"),
+    EACH("afmoe"),
+    SAME("afmoe/Q8_0"),
     EACH("bailingmoe2"),
+    EACH("bailingmoe"),
+    EACH("exaone-moe"),
+    EACH("codeshell"),
+    EACH("codeshell-output"),
+    EACH("jais2"),
+    EACH("pangu-embedded"),
+    EACH("minimax-m2"),
     EACH("deepseek"),
     EACH("dots1"),
     EACH("ernie4_5-moe"),
@@ -667,7 +774,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_short_contexts),
     cmocka_unit_test(test_long_windows),
     cmocka_unit_test(test_window_hides_old_tokens),
-    cmocka_unit_test(test_windows_do_not_rotate),
+    cmocka_unit_test(test_chunks_hide_each_other),
+    cmocka_unit_test(test_what_does_not_rotate),
     cmocka_unit_test(test_files_that_lack_something),
     cmocka_unit_test(test_files_of_dense_models_that_lack_something),
     cmocka_unit_test(test_keys_of_dense_models),
@@ -682,6 +790,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_numbers_of_experts),
     cmocka_unit_test(test_numbers_of_groups),
     cmocka_unit_test(test_ranks_of_latent_attention),
+    cmocka_unit_test(test_files_of_gemma_that_lack_something),
     cmocka_unit_test(test_files_that_have_too_much),
 };
 

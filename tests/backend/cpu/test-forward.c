@@ -521,8 +521,8 @@ static void test_what_cannot_run(void **state)
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     s.blocks[0] = 0;
     assert_int_equal(backend->ops->forward(backend, &e, 1, NULL, NULL), -EINVAL);
-    e.adapter = 1;
-    assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EOPNOTSUPP);
+    e.adapter = 1; /* there is none */
+    assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     assert_int_equal(backend->ops->forward(backend, NULL, 0, NULL, NULL), 0);
     backend_seq_fini(&s);
 }

@@ -28,6 +28,7 @@ static struct gguf *model(const char *arch)
 static void test_split(void **state)
 {
     struct gguf *g = model("gemma3"), *all = model("phi3"), *none = model("llama");
+    struct gguf *shared = model("gemma3n");
     struct hparams s;
     assert_int_equal(hparams_read(&s, g), 0);
     assert_int_equal(s.n_groups, 1);
@@ -40,6 +41,11 @@ static void test_split(void **state)
     assert_int_equal(kv_group_first(&s.groups[1], WINDOW - 1), 0);
     assert_int_equal(kv_group_first(&s.groups[1], WINDOW), 1);
     assert_int_equal(kv_group_first(&s.groups[0], 2000), 0);
+    assert_int_equal(hparams_read(&s, shared), 0); /* the last 5 of 25 layers have no KV of their own */
+    assert_int_equal(s.groups[0].n_layers, 20);
+    hparams_split(&s);
+    assert_true(s.groups[0].n_layers == 4 && s.groups[1].n_layers == 16);
+    assert_true(hparams_kv_layer(&s, 19) == 19 && hparams_kv_layer(&s, 20) == 18 && hparams_kv_layer(&s, 24) == 19);
     assert_int_equal(hparams_read(&s, all), 0); /* all layers have a window: group 0 has to keep all positions */
     hparams_split(&s);
     assert_int_equal(s.n_groups, 1);
@@ -49,6 +55,7 @@ static void test_split(void **state)
     gguf_close(g);
     gguf_close(all);
     gguf_close(none);
+    gguf_close(shared);
 }
 
 /* Few blocks: as many in both groups. Many: both have room for as many long sequences. Never more bytes than told. */
@@ -70,6 +77,36 @@ static void test_division(void **state)
     struct backend_config none = {.ctx = 64, .kv_bytes = 100, .batch_tokens = 32, .window_group = true};
     struct backend *b = NULL;
     assert_int_equal(backend_new(&b, g, &none), -EINVAL);
+    gguf_close(g);
+}
+
+/* KV of two sizes: in one group a block has the larger one in each layer, and a copy keeps the other tokens. */
+static void test_two_sizes(void **state)
+{
+    struct gguf *g = model("gemma4");
+    struct backend *one = tiny_backend(g, &(struct tiny_backend_config){.kv_type = KERN_KV_F32});
+    struct backend *two = tiny_backend(g, &(struct tiny_backend_config){.kv_type = KERN_KV_F32, .window_group = true});
+    const uint64_t full = 2ul * 2 * 32 * 4, window = 2ul * 2 * 16 * 4; /* bytes of a token in a layer */
+    assert_int_equal(one->hparams.groups[0].bytes_per_token, 5 * full);
+    assert_int_equal(two->hparams.groups[0].bytes_per_token, 2 * full);
+    assert_int_equal(two->hparams.groups[1].bytes_per_token, 3 * window);
+    const size_t bytes = one->hparams.groups[0].bytes_per_token * KV_BLOCK;
+    float *a = malloc(bytes), *b = malloc(bytes);
+    struct backend_seq s;
+    backend_seq_init(&s, one, 64, 1, 0);
+    backend_seq_run(one, &s, 64);
+    one->ops->kv_copy(one, 0, 1, 0, 7);
+    one->ops->kv_read(one, 0, 0, a);
+    one->ops->kv_read(one, 0, 1, b);
+    /* K is [dim][32], and that of the first layer the smaller one: the first 7 of 32 are copied, the 8th is not */
+    assert_memory_equal(a, b, 7 * sizeof(*a));
+    assert_memory_equal(a + 15 * KV_BLOCK, b + 15 * KV_BLOCK, 7 * sizeof(*a));
+    assert_true(a[7] != b[7]);
+    free(a);
+    free(b);
+    backend_seq_fini(&s);
+    backend_free(one);
+    backend_free(two);
     gguf_close(g);
 }
 
@@ -127,6 +164,12 @@ static void test_same_bits(void **state)
     same_bits("gemma2", KERN_KV_Q8);
     same_bits("olmo3", KERN_KV_F32);
     same_bits("gpt-oss", KERN_KV_F16); /* with scores of sinks */
+    same_bits("smallthinker-near", KERN_KV_F16);
+    same_bits("llama4-near", KERN_KV_F16); /* with chunks */
+    same_bits("gemma3n", KERN_KV_F16); /* with layers that use the KV of others */
+    same_bits("gemma4", KERN_KV_F16);  /* and with KV of two sizes, in one group too */
+    same_bits("gemma4-dense", KERN_KV_Q8);
+    same_bits("gemma4-experts", KERN_KV_F32);
 }
 
 /* Payloads are of each group alone; a block that is seen must be there. */
@@ -169,10 +212,8 @@ static void test_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_division),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_division), cmocka_unit_test(test_two_sizes),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,12 +20,12 @@ static const struct hparams hparams = {.n_layers = 3, .kv_heads = 2, .head_dim =
 static void test_sizes(void **state)
 {
     struct kv_memory kv;
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F16, 5 * BLOCK + BLOCK - 1), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F16, 5 * BLOCK + BLOCK - 1), 0);
     assert_int_equal(kv_memory_block_bytes(&kv), BLOCK);
     assert_true(kv.blocks == 5 && kv.size == 5 * BLOCK);
     kv_memory_fini(&kv);
     kv_memory_fini(&kv);
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F32, BLOCK), -EINVAL);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F32, BLOCK), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "holds no block"));
 }
 
@@ -33,7 +33,7 @@ static void test_sizes(void **state)
 static void test_places(void **state)
 {
     struct kv_memory kv;
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F32, 4 * 2 * BLOCK), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F32, 4 * 2 * BLOCK), 0);
     uint8_t *seen = calloc(kv.size, 1);
     assert_non_null(seen);
     for (uint32_t l = 0; l < 3; l++)
@@ -41,8 +41,8 @@ static void test_places(void **state)
             for (uint32_t h = 0; h < 2; h++) {
                 size_t at = (size_t)(kv_memory_k(&kv, l, b, h) - kv.mem);
                 assert_int_equal(at % KERN_ALIGN, 0);
-                assert_true(at + 2 * kv.half <= kv.size);
-                for (size_t i = at; i < at + 2 * kv.half; i++) assert_int_equal(seen[i]++, 0);
+                assert_true(at + 2 * kv.shapes[0].half <= kv.size);
+                for (size_t i = at; i < at + 2 * kv.shapes[0].half; i++) assert_int_equal(seen[i]++, 0);
             }
     assert_null(memchr(seen, 0, kv.size));
     free(seen);
@@ -63,7 +63,7 @@ static void test_copy_by_token(void **state)
 {
     static const uint32_t counts[] = {0, 1, 13, 31, 32};
     struct kv_memory kv;
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F16, 4 * BLOCK), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F16, 4 * BLOCK), 0);
     for (size_t c = 0; c < 5; c++) {
         fill(&kv, 0, 1), fill(&kv, 1, 99), fill(&kv, 2, 99), fill(&kv, 3, 7);
         kv_memory_copy(&kv, 1, 0, counts[c]);
@@ -87,14 +87,14 @@ static void store(struct kv_memory *kv, enum kern_kv type, uint32_t block, uint3
 {
     float k[70], v[70];
     for (uint32_t l = 0; l < kv->layers; l++)
-        for (uint32_t h = 0; h < kv->kv_heads; h++)
+        for (uint32_t h = 0; h < kv->shapes[0].kv_heads; h++)
             for (uint32_t t = begin; t < end; t++) {
-                for (uint32_t d = 0; d < kv->head_dim; d++) {
+                for (uint32_t d = 0; d < kv->shapes[0].head_dim; d++) {
                     k[d] = sinf(seed + (float)(((l * 3 + h) * 32 + t) * 70 + d));
                     v[d] = cosf(seed + (float)(((l * 3 + h) * 32 + t) * 70 + d));
                 }
                 uint8_t *at = kv_memory_k(kv, l, block, h);
-                kernels_get(NULL)->kv_store[type](at, at + kv->half, t, k, v, kv->head_dim);
+                kernels_get(NULL)->kv_store[type](at, at + kv->shapes[0].half, t, k, v, kv->shapes[0].head_dim);
             }
 }
 
@@ -108,14 +108,15 @@ static void test_copy_of_every_type(void **state)
             struct kv_memory kv;
             y.head_dim = dims[i];
             for (size_t c = 0; c < 5; c++) {
-                assert_int_equal(kv_memory_init(&kv, &y, y.n_layers, type, 1 << 20), 0);
+                assert_int_equal(kv_memory_init(&kv, &y, 0, y.n_layers, type, 1 << 20), 0);
                 store(&kv, type, 0, 0, 32, 1);
                 store(&kv, type, 1, 0, 32, 2);
                 kv_memory_copy(&kv, 1, 0, counts[c]);
                 store(&kv, type, 2, 0, counts[c], 1);
                 store(&kv, type, 2, counts[c], 32, 2);
                 for (uint32_t l = 0; l < 3; l++)
-                    assert_memory_equal(kv_memory_k(&kv, l, 1, 0), kv_memory_k(&kv, l, 2, 0), 2 * 2 * kv.half);
+                    assert_memory_equal(kv_memory_k(&kv, l, 1, 0), kv_memory_k(&kv, l, 2, 0),
+                                        2 * 2 * kv.shapes[0].half);
                 kv_memory_fini(&kv);
             }
         }
@@ -127,8 +128,8 @@ static void test_q8_takes_half(void **state)
     struct hparams y = hparams;
     struct kv_memory q8, f16;
     y.head_dim = 64;
-    assert_int_equal(kv_memory_init(&q8, &y, y.n_layers, KERN_KV_Q8, 1 << 20), 0);
-    assert_int_equal(kv_memory_init(&f16, &y, y.n_layers, KERN_KV_F16, 1 << 20), 0);
+    assert_int_equal(kv_memory_init(&q8, &y, 0, y.n_layers, KERN_KV_Q8, 1 << 20), 0);
+    assert_int_equal(kv_memory_init(&f16, &y, 0, y.n_layers, KERN_KV_F16, 1 << 20), 0);
     assert_int_equal(kv_memory_block_bytes(&q8) * 64, kv_memory_block_bytes(&f16) * 34);
     kv_memory_fini(&q8);
     kv_memory_fini(&f16);
@@ -170,7 +171,7 @@ static void test_threads(void **state)
     uint8_t *bytes = malloc(BLOCK), *back = malloc(BLOCK);
     pthread_t threads[3];
     assert_true(bytes && back);
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F16, 5 * BLOCK), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F16, 5 * BLOCK), 0);
     fill(&kv, 1, 9);
     kv_memory_read(&kv, 1, bytes);
     struct traffic t[3] = {{&kv, 1, bytes, false, 0}, {&kv, 3, bytes, false, 0}, {&kv, 1, bytes, false, 0}};
@@ -197,7 +198,7 @@ static void test_read_gives_what_was_written(void **state)
     struct kv_memory kv;
     uint8_t *a = malloc(BLOCK), *b = malloc(BLOCK);
     assert_true(a && b);
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F16, 3 * BLOCK), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F16, 3 * BLOCK), 0);
     fill(&kv, 0, 3), fill(&kv, 1, 50), fill(&kv, 2, 200);
     kv_memory_read(&kv, 0, a);
     kv_memory_write(&kv, 2, a);
@@ -217,7 +218,7 @@ static void test_release(void **state)
     static const struct hparams wide = {.n_layers = 3, .kv_heads = 2, .head_dim = 160, .heads = 2};
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), layer = 2 * 2 * 160 * 32 * 2, blocks = 9;
     struct kv_memory kv;
-    assert_int_equal(kv_memory_init(&kv, &wide, wide.n_layers, KERN_KV_F16, blocks * 3 * layer), 0);
+    assert_int_equal(kv_memory_init(&kv, &wide, 0, wide.n_layers, KERN_KV_F16, blocks * 3 * layer), 0);
     assert_int_equal(kv.blocks, blocks);
     assert_true(layer % page == 0 || page > 4096);
     static const uint32_t runs[][2] = {{0, 1}, {2, 3}, {8, 1}, {4, 0}, {9, 0}, {0, 9}};
@@ -235,7 +236,7 @@ static void test_release(void **state)
     }
     kv_memory_fini(&kv);
     /* Blocks smaller than a page: only whole pages inside are released. */
-    assert_int_equal(kv_memory_init(&kv, &hparams, hparams.n_layers, KERN_KV_F16, 50 * BLOCK), 0);
+    assert_int_equal(kv_memory_init(&kv, &hparams, 0, hparams.n_layers, KERN_KV_F16, 50 * BLOCK), 0);
     memset(kv.mem, 0x5a, kv.size);
     kv_memory_release(&kv, 7, 1);
     assert_null(memchr(kv.mem, 0, kv.size));

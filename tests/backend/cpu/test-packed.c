@@ -278,7 +278,7 @@ static void test_every_byte_of_the_head(void **state)
     assert_true(start(&s, p, p->dir));
     assert_int_equal(compute_pool_new(&pool, 1), 0);
     assert_int_equal(hparams_read(&hparams, s.g), 0);
-    assert_int_equal(weights_load(&w, s.g, &hparams, pool, p->dir, NULL, NULL), 0);
+    assert_int_equal(weights_load(&w, s.g, &hparams, NULL, pool, p->dir, NULL, NULL), 0);
     for (uint64_t i = 0; i < head_bytes(&h); i++) {
         flip(p->file, i);
         if (packed_map(&map, &w.table, &w.model, p->dir) != 1) fail_msg("byte %llu", (unsigned long long)i);

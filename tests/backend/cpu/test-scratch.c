@@ -27,11 +27,30 @@ static void mark_acts(const struct scratch *s, uint8_t *seen, const struct acts 
 /* The buffers of gated queries, parallel blocks and recurrent layers. */
 static void mark_kinds(const struct scratch *s, uint8_t *seen, const struct hparams *y, uint32_t n)
 {
-    mark(s, seen, s->beside, y->parallel ? 4ul * n * y->dim : 0);
+    mark(s, seen, s->beside, y->parallel || y->desc->experts.beside ? 4ul * n * y->dim : 0);
     mark(s, seen, s->q_gate, y->desc->attention.q_gate ? 4ul * n * hparams_queries(y) : 0);
     for (uint32_t i = 0; i < RECURRENT_INPUTS; i++) mark(s, seen, s->recurrent.in[i], 4ul * n * y->recurrent.in[i]);
     mark_acts(s, seen, &s->recurrent.out, (size_t)n * y->recurrent.out);
     mark(s, seen, s->recurrent.runs, n * sizeof(*s->recurrent.runs));
+}
+
+/* The buffers of AltUp, and of embeddings for the layers. */
+static void mark_layers(const struct scratch *s, uint8_t *seen, const struct hparams *y, uint32_t n, uint32_t threads)
+{
+    const size_t streams = y->altup.streams, all = (size_t)y->n_layers * y->per_layer;
+    mark(s, seen, s->embedding.all, 4 * n * all), mark(s, seen, s->embedding.row, 4 * threads * all);
+    mark_acts(s, seen, &s->embedding.gate, (size_t)n * y->per_layer);
+    mark(s, seen, s->up, streams ? 4ul * n * y->ffn : 0);
+    mark(s, seen, s->altup.streams, 4 * n * streams * y->dim);
+    mark(s, seen, s->altup.rows, streams ? 4ul * threads * 2 * y->dim : 0);
+    mark(s, seen, s->altup.mixed, 4 * threads * streams * y->dim);
+    mark_acts(s, seen, &s->altup.low, (size_t)n * y->altup.rank);
+    mark(s, seen, s->altup.side, streams ? 4ul * n * y->dim : 0);
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t threads)
@@ -40,13 +59,15 @@ static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t th
     assert_int_equal(scratch_init(&s, y, n, ctx, threads), 0);
     uint8_t *seen = calloc(s.size, 1);
     assert_non_null(seen);
-    size_t q = (size_t)y->heads * y->head_dim, kv = (size_t)y->kv_heads * y->head_dim;
+    const struct hparams_heads other = hparams_heads_of(y, true);
+    const size_t widest = hparams_widest(y), q = y->heads * widest, heads = most(y->kv_heads, other.kv_heads);
+    const size_t kv = most((size_t)y->kv_heads * y->head_dim, (size_t)other.kv_heads * other.head_dim);
     size_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn, rows = (size_t)n * y->experts.used, hidden;
     hidden = n * ffn < rows * y->experts.ffn ? rows * y->experts.ffn : n * ffn;
     mark(&s, seen, s.tokens, n * sizeof(*s.tokens));
     mark(&s, seen, s.x, 4 * n * y->dim), mark_acts(&s, seen, &s.h, n * y->dim);
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
-    mark_kinds(&s, seen, y, n);
+    mark_kinds(&s, seen, y, n), mark_layers(&s, seen, y, n, threads);
     mark_acts(&s, seen, &s.att, n * q), mark_acts(&s, seen, &s.gated, hidden);
     mark(&s, seen, s.columns, 4ul * threads * 2 * GATED_VALUES);
     mark(&s, seen, s.moe.route, 4ul * n * y->experts.n),
@@ -54,17 +75,17 @@ static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t th
     mark(&s, seen, s.moe.chosen, 4 * rows), mark(&s, seen, s.moe.share, 4 * rows);
     mark(&s, seen, s.moe.row, 4 * rows), mark(&s, seen, s.moe.source, 4 * rows);
     mark(&s, seen, s.moe.groups, y->experts.n * sizeof(*s.moe.groups)), mark_acts(&s, seen, &s.moe.mix, rows * y->dim);
-    for (uint32_t i = 0; i < hparams_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * y->rope_dim);
+    for (uint32_t i = 0; i < hparams_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * hparams_rotated(y, i));
     mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
     mark(&s, seen, s.attn.m, 4 * s.attn.rows), mark(&s, seen, s.attn.l, 4 * s.attn.rows),
-        mark(&s, seen, s.attn.o, 4ul * s.attn.rows * y->head_dim);
+        mark(&s, seen, s.attn.o, 4ul * s.attn.rows * widest);
     mark(&s, seen, s.attn.tiles, n * sizeof(*s.attn.tiles)),
         mark(&s, seen, s.attn.items, s.attn.rows * sizeof(*s.attn.items));
-    mark(&s, seen, s.attn.left, 4ul * n * y->kv_heads);
-    rows = (size_t)threads * s.attn.tile_tokens * (y->heads / y->kv_heads);
+    mark(&s, seen, s.attn.left, 4ul * n * heads);
+    rows = (size_t)threads * s.attn.tile_rows;
     mark(&s, seen, s.attn.query, rows * sizeof(*s.attn.query)), mark(&s, seen, s.attn.begin, 4 * rows),
-        mark(&s, seen, s.attn.end, 4 * rows), mark(&s, seen, s.attn.turned, 4 * rows * y->head_dim);
-    assert_true(s.attn.tile_tokens >= 1);
+        mark(&s, seen, s.attn.end, 4 * rows), mark(&s, seen, s.attn.turned, 4 * rows * widest);
+    assert_true(s.attn.tile_rows >= y->heads / y->kv_heads);
     /* One tile of the longest context, and of any sinks and window: of each a segment may be seen from its middle to
      * its middle, and the tile's first and last token see others. One more for sink scores. */
     assert_true(s.attn.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 4));
@@ -111,6 +132,21 @@ static void test_buffers_do_not_overlap(void **state)
     check(&y, 7, 512, 2);
     y.desc = arch_find("qwen35", 6), y.parallel = true;
     y.recurrent = (struct hparams_recurrent){.taps = 4, .channels = 96, .in = {96, 32, 2, 2}, .out = 32};
+    check(&y, 7, 512, 2);
+    y.altup.streams = 4, y.altup.rank = 32, y.per_layer = 96;
+    check(&y, 7, 512, 2);
+    y = (struct hparams){.desc = arch_find("gemma4", 6),
+                         .n_layers = 1,
+                         .dim = 64,
+                         .ffn = 96,
+                         .heads = 8,
+                         .kv_heads = 4,
+                         .head_dim = 16,
+                         .rope_dim = 16,
+                         .window = 40};
+    y.by_layer.window_heads = (struct hparams_heads){1, 48, 32};
+    check(&y, 7, 512, 2);
+    y.by_layer.window_heads = (struct hparams_heads){8, 6, 6};
     check(&y, 7, 512, 2);
     check(&(struct hparams){.desc = arch_find("llama", 5),
                             .n_layers = 1,

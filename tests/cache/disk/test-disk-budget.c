@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -64,6 +65,61 @@ static void test_not_even_one(void **state)
     assert_non_null(strstr(error_text(-ENOSPC), c.dir));
     assert_int_equal(fixture_write(d, 1), -EDQUOT);
     assert_int_equal(place_count(*state, ""), 0);
+    disk_close(d);
+}
+
+/* Small files count with what the file system allocates for them, so that the limit holds on disk. */
+static void check_unit(struct place *p, uint64_t payload, uint64_t counts)
+{
+    struct disk_config c = fixture_config(p);
+    c.payload = payload;
+    c.unit = DISK_UNIT;
+    c.bytes_max = 10 * counts + counts - 1;
+    struct disk *d = fixture_open(&c);
+    uint64_t n = 0, taken = 0;
+    for (; disk_room(d, true) == 0; n++) assert_int_equal(fixture_write(d, n), 0);
+    assert_int_equal(n, 10);
+    assert_int_equal(disk_room(d, true), 1);
+    assert_int_equal(fixture_write(d, n), -EDQUOT);
+    for (uint64_t i = 0; i < n; i++) {
+        struct stat st;
+        const struct prefix_info info = fixture_info(i);
+        assert_int_equal(stat(block_path(p, &info), &st), 0);
+        assert_int_equal(st.st_size, FIXTURE_HEADER + payload);
+        if ((uint64_t)st.st_blksize <= DISK_UNIT) taken += (uint64_t)st.st_blocks * 512;
+    }
+    assert_int_equal(fixture_stats(d).bytes, 10 * counts);
+    assert_true(taken <= fixture_stats(d).bytes);
+    disk_close(d);
+    d = fixture_open(&c); /* counts them alike */
+    assert_int_equal(fixture_stats(d).bytes, 10 * counts);
+    disk_limit(d, 4 * counts, 0);
+    assert_int_equal(disk_excess(d), 6);
+    for (uint64_t i = 0; i < n; i++) disk_remove(d, fixture_info(i).id);
+    assert_int_equal(fixture_stats(d).bytes, 0);
+    disk_limit(d, counts - 1, 0);
+    assert_int_equal(disk_room(d, true), -ENOSPC);
+    disk_close(d);
+}
+
+static void test_small_files(void **state)
+{
+    check_unit(*state, 0, DISK_UNIT); /* no layer has attention */
+    check_unit(*state, FIXTURE_PAYLOAD, DISK_UNIT);
+}
+
+/* The rate counts the same. */
+static void test_rate_of_small_files(void **state)
+{
+    struct disk_config c = fixture_config(*state);
+    uint64_t n = 0;
+    c.payload = 0;
+    c.unit = DISK_UNIT;
+    c.bytes_a_minute = 5 * DISK_UNIT;
+    struct disk *d = fixture_open(&c);
+    for (; disk_room(d, false) == 0 && n < 100; n++) assert_int_equal(fixture_write(d, n), 0);
+    assert_int_equal(n, 5);
+    assert_int_equal(disk_room(d, false), 2);
     disk_close(d);
 }
 
@@ -337,6 +393,8 @@ int main(void)
         T(test_bytes_max),
         T(test_another_limit),
         T(test_not_even_one),
+        T(test_small_files),
+        T(test_rate_of_small_files),
         T(test_smaller_limit),
         T(test_counts_add_up),
         M(test_tenth_of_free_space),

@@ -31,6 +31,7 @@ static void compare(const struct tree *t, struct tree_link *links)
                 if (!first[b]) first[b] = l;
                 last[b] = l;
             }
+        assert_ptr_equal(tree_previous(l), before);
         if (!tree_next(l)) assert_ptr_equal(tree_last(t), l);
     }
     for (int i = 0; i < N; i++) in += links[i].in == t;

@@ -69,7 +69,7 @@ def main():
         "unprintable": lambda c: not c.isprintable(),
     }
     for name, test in tests.items():
-        table("jj_range", f"jj_{name}_ranges", [f"{{{a:#x}, {b:#x}}}" for a, b in ranges(test)], f"jj_n_{name}")
+        table("character_range", f"jj_{name}_ranges", [f"{{{a:#x}, {b:#x}}}" for a, b in ranges(test)], f"jj_n_{name}")
     for name, change in {"upper": str.upper, "lower": str.lower, "title": str.title}.items():
         simple, special = mapping(change)
         table("jj_case_range", f"jj_to_{name}_ranges", [f"{{{a:#x}, {b:#x}, {d}, {s}}}" for a, b, d, s in simple],

@@ -5,7 +5,7 @@
  */
 #include "libcommon/error.h"
 #include "tests/support/memory.h"
-#include "tests/text/tiny-tokenizer.h"
+#include "tests/text/tiny-words.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +31,21 @@ static struct gguf *file(bool spm)
         tiny_spm(&m, extra, 3);
     else
         tiny_bpe(&m, "smollm", merges, extra, 1);
+    tiny_write_keys(&m, fd);
+    buf_fini(&m.body);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    assert_int_equal(gguf_open(&g, path), 0);
+    close(fd);
+    return g;
+}
+
+static struct gguf *sample(const char *model)
+{
+    struct tiny_tokenizer m = {0};
+    struct gguf *g;
+    char path[64];
+    int fd = memfd_create("vocabulary", MFD_CLOEXEC);
+    tiny_sample(&m, model);
     tiny_write_keys(&m, fd);
     buf_fini(&m.body);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -87,6 +102,21 @@ static void both(void **state)
     }
 }
 
+static void without_merges(void **state)
+{
+    for (const char *const *kind = tiny_word_kinds; *kind; kind++) {
+        struct gguf *g = sample(*kind);
+        struct tokenizer *t;
+        struct text text = {0};
+        assert_true(make(g, &t) >= 12);
+        for (int i = 0; i < 100; i++) text_append(&text, " ab A\xc3\xa9 \xf0\x9f\x99\x82", 13, false);
+        assert_true(encode(t, &text) >= 4);
+        text_fini(&text);
+        tokenizer_free(t);
+        gguf_close(g);
+    }
+}
+
 static void copying(void **state)
 {
     struct tokens from = {0}, to;
@@ -133,6 +163,7 @@ static void appending(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(copying), cmocka_unit_test(appending)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(without_merges),
+                                       cmocka_unit_test(copying), cmocka_unit_test(appending)};
     return cmocka_run_group_tests_name("tokenizer-memory", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bad vocabularies: refused with the cause and its place, or harmless. */
 #include "libcommon/error.h"
-#include "tests/text/tiny-tokenizer.h"
+#include "tests/text/tiny-words.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,8 +47,8 @@ static void unsupported(void **state)
     struct tiny_tokenizer m = {0};
     tiny_str(&m, "general.name", "x");
     REFUSED(&m, -EINVAL, "tokenizer.ggml.model");
-    start(&m, "bert");
-    REFUSED(&m, -EOPNOTSUPP, "\"bert\"", "llama", "gpt2");
+    start(&m, "no_vocab");
+    REFUSED(&m, -EOPNOTSUPP, "\"no_vocab\"", "llama", "gpt2", "bert", "t5", "rwkv", "plamo2");
     tiny_str(&m, "tokenizer.ggml.model", "gpt2");
     tiny_str(&m, "tokenizer.ggml.pre", "vikings");
     tiny_strs(&m, "tokenizer.ggml.tokens", abc, 3);
@@ -256,12 +256,14 @@ static void any_bytes(void **state)
     const char *const merges[] = {"a b", "_ a", "_a b", "1 2", NULL};
     uint64_t seed = 9;
     int made = 0;
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 9000; round++) {
         struct tiny_tokenizer m = {0};
         struct tokenizer *t;
         struct gguf *g;
         char path[64];
-        if (round % 2)
+        if (round % 6 < 4)
+            tiny_sample(&m, tiny_word_kinds[round % 6]);
+        else if (round % 2)
             tiny_spm(&m, extra, 5);
         else
             tiny_bpe(&m, "smollm", merges, extra, 4);
@@ -274,7 +276,8 @@ static void any_bytes(void **state)
         if (gguf_open(&g, path) == 0) {
             if (tokenizer_new(&t, g) == 0) {
                 size_t n;
-                free(tiny_encode(t, "a ab  uu<|im_end|> 123 \n\xc3\xa9", "#########################", &n));
+                free(tiny_encode(t, "a Ab  uu<|im_end|> 123 \n\xc3\xa9</s>a\xcc\x81", "##############################",
+                                 &n));
                 tokenizer_free(t);
                 made++;
             }
@@ -282,7 +285,7 @@ static void any_bytes(void **state)
         }
         close(fd);
     }
-    assert_true(made > 100); /* otherwise the test tried nothing */
+    assert_true(made > 300); /* otherwise the test tried nothing */
 }
 
 int main(void)

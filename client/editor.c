@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
+#include "client/editor.h"
 #include "client/input.h"
-#include "client/tool-ask.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Start the editor on the terminal, with the signals of a fresh program. */
-static int start_editor(pid_t *pid, int tty, char *path)
+static int start_editor(pid_t *pid, int tty, const char *path)
 {
     char *argv[] = {(char *)"sh",  (char *)"-c", (char *)"exec ${VISUAL:-${EDITOR:-vi}} \"$1\"",
-                    (char *)"hob", path,         NULL};
+                    (char *)"hob", (char *)path, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, reset;
@@ -39,7 +40,7 @@ static int start_editor(pid_t *pid, int tty, char *path)
 }
 
 /* As system(3): the keys that interrupt are the editor's. */
-static int run_editor(int tty, char *path)
+int editor_file(int tty, const char *path)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
     pid_t pid;
@@ -51,7 +52,7 @@ static int run_editor(int tty, char *path)
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     sigaction(SIGINT, &interrupt, NULL);
     sigaction(SIGQUIT, &quit, NULL);
-    if (r == 0 && status) r = error_say(-ECHILD, "the editor failed; the arguments are unchanged");
+    if (r == 0 && status) r = error_say(-ECHILD, "the editor failed; what it had is not used");
     return r;
 }
 
@@ -69,14 +70,14 @@ static int write_file(int fd, const struct buf *text)
     return r;
 }
 
-int tool_edit(int tty, struct buf *text)
+int editor_text(int tty, struct buf *text, const char *suffix)
 {
     const char *dir = getenv("TMPDIR");
     struct buf edited = BUF_INIT;
     char *path;
-    if (asprintf(&path, "%s/hob-XXXXXX.json", dir && *dir ? dir : "/tmp") < 0)
+    if (asprintf(&path, "%s/hob-XXXXXX%s", dir && *dir ? dir : "/tmp", suffix) < 0)
         return error_say(-ENOMEM, "no memory for a path");
-    int fd = mkostemps(path, 5, O_CLOEXEC), r;
+    int fd = mkostemps(path, (int)strlen(suffix), O_CLOEXEC), r;
     if (fd < 0) {
         r = error_origin(-errno);
         r = error_in(r, "%s", path);
@@ -84,7 +85,7 @@ int tool_edit(int tty, struct buf *text)
         return r;
     }
     r = write_file(fd, text);
-    if (r == 0) r = run_editor(tty, path);
+    if (r == 0) r = editor_file(tty, path);
     if (r == 0) r = input_whole(&edited, path, -1);
     unlink(path);
     if (r == 0) {

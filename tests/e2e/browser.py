@@ -135,6 +135,14 @@ class Page:
     def title(self):
         return self.id("title").text
 
+    def shows(self, title, sessions=None):
+        """Wait for this title, and for these names in the list of sessions."""
+        for _ in range(1000):
+            if self.title() == title and sessions in (None, self.sessions()):
+                return
+            time.sleep(0.02)
+        raise AssertionError((self.title(), title, self.sessions(), sessions))
+
     def check(self):
         """No script failed, no policy was violated. A refused request is logged by the browser; it is no error of the page."""
         assert self.js("return violations") == []

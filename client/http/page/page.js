@@ -107,7 +107,8 @@ async function submit() {
   if (!answered) prompt.value ||= question;
   grow();
   await sessions.refresh();
-  if (fresh && sessions.open.name === name && !sessions.has(name)) sessions.entitle(null);
+  // A session whose answer was stopped may not be in the list yet.
+  if (fresh && !answered && sessions.open.name === name && !sessions.has(name)) sessions.entitle(null);
 }
 
 element("ask").addEventListener("submit", (event) => {

@@ -106,6 +106,7 @@ struct kern_attn {
     float cap;            /* > 0: the scores are softcapped with it; 0: they are not */
     const float *slope;   /* [n_q] of ALiBi, with */
     const int32_t *at;    /* [n_q] the query's position, relative to the segment; both NULL: there is no ALiBi */
+    bool more;            /* m, l and o have the results of blocks before these in the segment */
     float *m, *l;         /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
     float *o;             /* out [n_q][dim, or v_dim], not divided by l */
 };
@@ -211,13 +212,13 @@ struct kernels {
     void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v,
                                     size_t dim);
 
-    /* One segment, blocks of 32 ascending; m = -INFINITY, l = 0, o = 0 at first, and so they stay for a query that
-     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale, softcapped if cap > 0; with ALiBi
-     * then s_j = fma(-slope, |j - at|, s_j). Blocks without a visible key are skipped. The first visible one sets m =
-     * top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c, where top = (max s_j of the visible j) + 0,
-     * so that a zero is +0. p_j = exp(s_j - m), 0 for masked j. o_d = fma(p_j, v_jd, o_d), visible j ascending; l +=
-     * tree of the 32 p_j (j += j+16, +8, +4, +2, +1). The value of a q8 code is f32(q) * f32(d), rounded once: all else
-     * is as with these values in f32. K and V of masked keys may be uninitialized memory: they change nothing. */
+    /* One segment, blocks of 32 ascending; m = -INFINITY, l = 0, o = 0 at first (not if @more), and so they stay for a
+     * query that sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale, softcapped if cap > 0;
+     * with ALiBi then s_j = fma(-slope, |j - at|, s_j). Blocks without a visible key are skipped. The first visible one
+     * sets m = top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c, where top = (max s_j of the visible
+     * j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0 for masked j. o_d = fma(p_j, v_jd, o_d), visible j ascending;
+     * l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1). The value of a q8 code is f32(q) * f32(d), rounded once: all
+     * else is as with these values in f32. K and V of masked keys may be uninitialized memory: they change nothing. */
     void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
 
     /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one

@@ -82,9 +82,11 @@ static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsign
 static inline void attn(const struct kern_attn *a, load_fn k, load_fn v)
 {
     for (size_t iq = 0; iq < a->n_q; iq++) {
-        a->m[iq] = -INFINITY;
-        a->l[iq] = 0;
-        memset(a->o + iq * width(a), 0, width(a) * sizeof(float));
+        if (!a->more) {
+            a->m[iq] = -INFINITY;
+            a->l[iq] = 0;
+            memset(a->o + iq * width(a), 0, width(a) * sizeof(float));
+        }
         for (size_t ib = 0; ib < a->n_blocks; ib++) {
             size_t first = ib * KV_BLOCK, begin = a->begin[iq], end = a->end[iq];
             unsigned lo = begin <= first ? 0 : begin - first < KV_BLOCK ? (unsigned)(begin - first) : KV_BLOCK;

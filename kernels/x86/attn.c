@@ -297,6 +297,7 @@ static void widen_q8(float *k, float *v, const void *kblock, const void *vblock,
 
 static void start(const struct kern_attn *a)
 {
+    if (a->more) return;
     for (size_t i = 0; i < a->n_q; i++) {
         a->m[i] = -INFINITY;
         a->l[i] = 0;

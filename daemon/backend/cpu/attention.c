@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#define SHARED_LEAST 4 /* blocks that make it worth to compute several sequences together */
+
 struct wave {
     struct pass *p;
     uint32_t first, n; /* tokens of the batch in this wave */
@@ -46,20 +48,61 @@ static uint32_t run_of(const struct token *t, uint32_t most)
     return n;
 }
 
+/* Number of the first blocks, at most @most, that the sequences of @a and @b have in common in the pass's layer. */
+static uint32_t common(const struct pass *p, const struct token *a, const struct token *b, uint32_t most)
+{
+    const uint32_t *x = a->entry->blocks[p->group], *y = b->entry->blocks[p->group];
+    uint32_t n = 0;
+    most = min(most, (min(a->pos, b->pos) + 1) / KV_BLOCK);
+    while (n < most && x[n] == y[n]) n++;
+    return n;
+}
+
+/* The token sees its sequence from position 0 up to itself. */
+static bool sees_all_before(const struct pass *p, const struct token *t)
+{
+    return !t->entry->whole && !token_slides(t) && !window_start(p, t);
+}
+
+/* Add to a tile of run_of() tokens the tokens of the entries behind it while it has fewer than @most: those whose
+ * sequences begin with at least SHARED_LEAST of the same blocks, and with at least half of those that the tile shared
+ * without them. Rows of parts that a short sequence does not have are at most half of all. */
+static void share(const struct pass *p, struct attn_tile *tile, const struct token *t, uint32_t most)
+{
+    uint32_t shared = UINT32_MAX, parts = tile->n * tile->parts, n;
+    if (!sees_all_before(p, t)) return;
+    for (most = min(most, p->n - (uint32_t)(t - p->c->scratch.tokens)); tile->n < most; tile->n += n) {
+        const struct token *more = &t[tile->n];
+        if (more->entry == t[tile->n - 1].entry || !sees_all_before(p, more)) break;
+        n = run_of(more, most - tile->n);
+        const uint32_t both = common(p, t, more, shared), one = cut(p, more, n).parts;
+        const uint32_t widest = one > tile->parts ? one : tile->parts;
+        if (both < SHARED_LEAST || (shared != UINT32_MAX && both < shared / 2)) break;
+        if ((parts += n * one) * 2 < (tile->n + n) * widest) break;
+        tile->parts = widest;
+        shared = both;
+    }
+    if (shared != UINT32_MAX) tile->shared = shared * KV_BLOCK;
+}
+
 /* Put the tokens from w->first on into the wave, until it or the batch is full. */
 static void plan(struct wave *w)
 {
     const struct hparams *y = &w->p->c->base.hparams;
     const uint32_t kv_heads = w->p->heads.kv_heads, most = cpu_tile_tokens(y->heads / kv_heads);
     struct scratch *s = &w->p->c->scratch;
+    const uint32_t threads = compute_pool_threads(w->p->c->pool);
+    const uint32_t even = threads > 1 ? threads * 4 : 1; /* items that share the work well */
     uint32_t at = w->first;
     w->n_tiles = w->n_items = w->rows = 0;
     while (at < w->p->n) {
         const struct token *t = &s->tokens[at];
         struct attn_tile tile = cut(w->p, t, run_of(t, min(most, w->p->n - at)));
+        share(w->p, &tile, t, min(most, w->p->n * kv_heads * tile.parts / even));
         uint32_t n = min(tile.n, (s->attn.rows - w->rows) / (y->heads * tile.parts));
+        if (n < tile.n) tile = cut(w->p, t, run_of(t, n));
         if (!n) break;
-        tile = cut(w->p, t, n);
+        n = tile.n;
         tile.token = at;
         tile.row = w->rows;
         s->attn.tiles[w->n_tiles] = tile;
@@ -94,21 +137,23 @@ static size_t item_row(const struct pass *p, const struct attn_tile *tile, uint3
     return tile->row + (size_t)(head * tile->parts + part) * tile->n * sharing(p);
 }
 
-/* Positions [from, to) of one segment, of which a tile sees something in each block. */
+/* Positions [from, to) of one segment, of which a run of tokens sees something in each block. */
 struct span {
     uint32_t from, to;
     bool sinks;
 };
 
-/* The span omits blocks before the first visible one: they may be released, and change no result. */
-static struct span span_of(const struct pass *pass, const struct attn_tile *tile, const struct token *first,
+/* The span of the @n tokens of one entry from @first on, empty if they see nothing of the part. It omits blocks before
+ * the first visible one: they may be released, and change no result. */
+static struct span span_of(const struct pass *pass, const struct attn_tile *tile, const struct token *first, uint32_t n,
                            uint32_t part)
 {
     struct span p = {.sinks = part < tile->sinks};
     uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
     uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
     p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
-    p.to = min(p.sinks ? first->entry->sinks : token_end(pass, &first[tile->n - 1]), (segment + 1) * KV_SEGMENT);
+    p.to = min(p.sinks ? first->entry->sinks : token_end(pass, &first[n - 1]), (segment + 1) * KV_SEGMENT);
+    if (p.to < p.from) p.to = p.from;
     return p;
 }
 
@@ -125,41 +170,42 @@ static void score_sinks(const struct pass *p, const struct attn_tile *tile, cons
     memset(s->attn.o + row * p->heads.head_dim, 0, (size_t)rows * p->heads.head_dim * sizeof(*s->attn.o));
 }
 
-/* Compute the part of an item. */
-static void attend(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread)
+/* Some tokens of a tile, and the blocks that they attend to. */
+struct attended {
+    uint32_t first, n; /* tokens, relative to the tile's first */
+    struct span span;
+    bool more; /* the rows have results of the segment's blocks before the span */
+};
+
+/* Attend to blocks that all tokens of @x have in the same places; the queries are in scratch.attn.query. */
+static void attend_to(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread,
+                      struct attended x)
 {
     const struct cpu *c = p->c;
-    const struct scratch *s = &c->scratch;
+    const struct attn_scratch *s = &c->scratch.attn;
     const struct hparams *y = &c->base.hparams;
-    const struct token *t = &s->tokens[tile->token];
+    const struct token *t = &c->scratch.tokens[tile->token + x.first];
     const struct kv_memory *kv = &c->kv[p->group];
-    const struct span span = span_of(p, tile, t, item->part);
-    uint32_t group = sharing(p), rows = tile->n * group;
-    uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
+    const uint32_t group = sharing(p), rows = x.n * group;
+    const uint32_t n_blocks = (x.span.to - x.span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
     for (uint32_t i = 0; i < n_blocks; i++) {
-        uint8_t *block = kv_memory_k(kv, p->group_layer, token_block(p, t, span.from + i * KV_BLOCK), item->head);
+        uint8_t *block = kv_memory_k(kv, p->group_layer, token_block(p, t, x.span.from + i * KV_BLOCK), item->head);
         k[i] = block;
         v[i] = block + kv_memory_shape(kv, p->group_layer)->half;
     }
-    size_t own = (size_t)thread * s->attn.tile_rows;
-    const float **q = s->attn.query + own;
-    float *turned = s->attn.turned + own * s->attn.widest;
-    uint32_t *begin = s->attn.begin + own, *end = s->attn.end + own;
-    for (uint32_t i = 0; i < tile->n; i++)
-        cpu_query_heads(p, tile->token + i, item->head * group, group, span.sinks,
-                        turned + (size_t)i * group * p->heads.head_dim);
+    const size_t own = (size_t)thread * s->tile_rows + (size_t)x.first * group;
+    uint32_t *begin = s->begin + own, *end = s->end + own;
     for (uint32_t r = 0; r < rows; r++) {
-        const struct token *own_token = t + r / group;
-        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(token_end(p, own_token), span.to);
-        q[r] = turned + (size_t)r * p->heads.head_dim;
-        begin[r] = first > span.from ? first - span.from : 0;
-        end[r] = last > span.from ? last - span.from : 0;
-        if (c->slopes) s->attn.slope[own + r] = c->slopes[item->head * group + r % group];
-        s->attn.at[own + r] = (int32_t)(own_token->pos - span.from);
+        const struct token *token = t + r / group;
+        uint32_t first = x.span.sinks ? 0 : window_start(p, token), last = min(token_end(p, token), x.span.to);
+        begin[r] = first > x.span.from ? first - x.span.from : 0;
+        end[r] = last > x.span.from ? last - x.span.from : 0;
+        if (c->slopes) s->slope[own + r] = c->slopes[item->head * group + r % group];
+        s->at[own + r] = (int32_t)(token->pos - x.span.from);
     }
-    size_t row = item_row(p, tile, item->head, item->part);
-    struct kern_attn a = {.q = q,
+    const size_t row = item_row(p, tile, item->head, item->part) + (size_t)x.first * group;
+    struct kern_attn a = {.q = s->query + own,
                           .begin = begin,
                           .end = end,
                           .n_q = rows,
@@ -170,12 +216,41 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
                           .n_blocks = n_blocks,
                           .scale = y->scale.attention,
                           .cap = y->cap.attention,
-                          .slope = c->slopes ? s->attn.slope + own : NULL,
-                          .at = c->slopes ? s->attn.at + own : NULL,
-                          .m = s->attn.m + row,
-                          .l = s->attn.l + row,
-                          .o = s->attn.o + row * width(p)};
+                          .slope = c->slopes ? s->slope + own : NULL,
+                          .at = c->slopes ? s->at + own : NULL,
+                          .more = x.more,
+                          .m = s->m + row,
+                          .l = s->l + row,
+                          .o = s->o + row * width(p)};
     c->kern->attn[kv->type](&a);
+}
+
+/* Compute the part of an item: blocks that all sequences of the tile share together, then the others of each. */
+static void attend(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread)
+{
+    const struct scratch *s = &p->c->scratch;
+    const struct token *t = &s->tokens[tile->token];
+    const uint32_t group = sharing(p), dim = p->heads.head_dim;
+    const size_t own = (size_t)thread * s->attn.tile_rows;
+    float *turned = s->attn.turned + own * s->attn.widest;
+    for (uint32_t i = 0; i < tile->n; i++)
+        cpu_query_heads(p, tile->token + i, item->head * group, group, item->part < tile->sinks,
+                        turned + (size_t)i * group * dim);
+    for (uint32_t r = 0; r < tile->n * group; r++) s->attn.query[own + r] = turned + (size_t)r * dim;
+    struct attended x = {.n = tile->n, .span = span_of(p, tile, t, 1, item->part)};
+    const uint32_t shared = min(tile->shared, (x.span.from / KV_SEGMENT + 1) * KV_SEGMENT);
+    const bool together = shared > x.span.from;
+    if (together) {
+        x.span.to = shared;
+        attend_to(p, tile, item, thread, x);
+    }
+    for (; x.first < tile->n; x.first += x.n) {
+        x.n = run_of(&t[x.first], tile->n - x.first);
+        x.span = span_of(p, tile, &t[x.first], x.n, item->part);
+        x.more = together;
+        if (together) x.span.from = shared;
+        if (!together || x.span.to > shared) attend_to(p, tile, item, thread, x);
+    }
 }
 
 /* The columns of one KV head are whole quantization blocks. */
@@ -229,13 +304,16 @@ static const struct attn_item *item_of(const struct wave *w, uint32_t i)
     return &w->p->c->scratch.attn.items[w->n_items - 1 - i];
 }
 
-/* Store K and V of a token that is alone, in the part that has its position: the last but the sink scores. */
+/* Store K and V of the tokens that are alone, in the part that has their positions. */
 static void place(const struct pass *p, const struct attn_item *item)
 {
     const struct attn_tile *tile = &p->c->scratch.attn.tiles[item->tile];
-    const uint32_t last = tile->parts - 1 - (p->w->sink_scores != NULL);
     if (!p->own_kv) return;
-    if (p->c->scratch.tokens[tile->token].alone && item->part == last) cpu_place_heads(p, tile->token, item->head, 1);
+    for (uint32_t i = tile->token; i < tile->token + tile->n; i++) {
+        const struct token *t = &p->c->scratch.tokens[i];
+        if (t->alone && item->part == tile->sinks + t->pos / KV_SEGMENT - tile->segment)
+            cpu_place_heads(p, i, item->head, 1);
+    }
 }
 
 static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)

@@ -27,15 +27,17 @@ static inline uint8_t token_wants(const struct token *t)
     return t->entry->want ? t->entry->want[t->pos - t->entry->pos] : WANT_NOTHING;
 }
 
-/* Attention is cut into tiles of a few consecutive tokens of one entry; token_slides is the same for all of them. A
- * tile is cut into items of one KV head and one part. A part is the visible positions of a segment of 512: first those
- * of the sinks, if the tokens slide, then the others. Where heads have sink scores, these are one more part, the last.
- * Partial results of a tile: [kv head][part][token][query head of the KV head]. */
+/* Attention is cut into tiles of a few consecutive tokens: of one entry, with the same token_slides, or of several
+ * entries whose sequences begin with the same blocks and see them all. A tile is cut into items of one KV head and one
+ * part. A part is the visible positions of a segment of 512: first those of the sinks, if the tokens slide, then the
+ * others. Where heads have sink scores, these are one more part, the last. Partial results of a tile: [kv
+ * head][part][token][query head of the KV head]. */
 struct attn_tile {
     uint32_t token, n;     /* batch index of the first token, and how many */
     uint32_t parts, sinks; /* number of parts; the first of them are the sinks' */
     uint32_t segment;      /* of the first of the other parts; each part has the next segment */
     uint32_t row;          /* first of its rows in scratch.attn.m, .l and .o */
+    uint32_t shared;       /* the first positions, in blocks of all its sequences; 0: it has one entry */
 };
 
 struct attn_item {

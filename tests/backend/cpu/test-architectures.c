@@ -98,6 +98,31 @@ static void test_in_a_batch(void **state)
     gguf_close(g);
 }
 
+/* In a batch with sequences that begin with the same tokens in the same blocks. */
+static void test_common_blocks(void **state)
+{
+    struct gguf *g = open_arch(*state, 512);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 1});
+    struct backend_seq alone, s[2];
+    uint32_t n[2];
+    backend_seq_init(&alone, b, LENGTH, 5, 0);
+    backend_seq_run(b, &alone, 40);
+    for (uint32_t i = 0; i < 2; i++) {
+        backend_seq_init(&s[i], b, LENGTH, i == 1 ? 5 : 50 + i, 8 + 8 * i);
+        memcpy(s[i].tokens, alone.tokens, 4 * KV_BLOCK * sizeof(*s[i].tokens));
+        memcpy(s[i].blocks, s[0].blocks, 4 * sizeof(*s[i].blocks));
+        n[0] = 4 * KV_BLOCK + 2 * i;
+        backend_seq_step(b, &s[i], n, 1);
+    }
+    for (uint32_t i = 0; i < 2; i++) n[i] = 1;
+    while (s[1].done < LENGTH) backend_seq_step(b, s, n, 2);
+    backend_seq_same_logits(&alone, &s[1]);
+    for (uint32_t i = 0; i < 2; i++) backend_seq_fini(&s[i]);
+    backend_seq_fini(&alone);
+    backend_free(b);
+    gguf_close(g);
+}
+
 /* Of a long batch each expert gets rows of several groups of activations. */
 static void test_experts_of_a_long_batch(void **state)
 {
@@ -633,6 +658,7 @@ static void test_files_that_have_too_much(void **state)
 #define SAME(name)                                                                                                     \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
         {"in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)},                                             \
+        {"common blocks " name, test_common_blocks, NULL, NULL, (void *)(name)},                                       \
     {                                                                                                                  \
         "embeddings " name, test_embeddings, NULL, NULL, (void *)(name)                                                \
     }
@@ -647,8 +673,9 @@ static void test_files_that_have_too_much(void **state)
 /* Layers have embeddings of tokens: what is not a token has other bits. */
 #define TOKENS(name)                                                                                                   \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
+        {"in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)},                                             \
     {                                                                                                                  \
-        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
+        "common blocks " name, test_common_blocks, NULL, NULL, (void *)(name)                                          \
     }
 
 static const struct CMUnitTest tests[] = {

@@ -69,6 +69,70 @@ static void test_waves(void **state)
     check_chunks(&t, 1300);
 }
 
+#define SHARERS 12
+
+/* The tokens and blocks of sequence @i: the first @shared tokens are those of @all, in the same blocks. Its last tokens
+ * are still to be computed. */
+static void fork_of(struct backend_seq *s, struct backend *b, const struct backend_seq *all, uint32_t i,
+                    uint32_t shared)
+{
+    const uint32_t more = i % 5 == 4 ? 600 : 20 + 13 * i;
+    uint32_t left;
+    backend_seq_init(s, b, shared + more, 100 + i, 50 + i * 45);
+    if (shared) memcpy(s->tokens, all->tokens, shared * sizeof(*s->tokens));
+    if (shared) memcpy(s->blocks, all->blocks, shared / KV_BLOCK * sizeof(*s->blocks));
+    while ((left = s->n - s->done) > 12) {
+        const uint32_t n = left - 12 > 200 ? 200 : left - 12;
+        backend_seq_step(b, s, &n, 1);
+    }
+}
+
+/* Sequences with common blocks, which attention computes together, have the bits that they have alone. */
+static void check_common_blocks(const struct tiny *t, enum kern_kv kv)
+{
+    static const uint32_t shared[SHARERS] = {704, 704, 704, 640, 512, 512, 128, 160, 96, 0, 704, 672};
+    struct gguf *g = model_file_tiny(t);
+    struct tiny_backend_config config = {.threads = 1, .blocks = 700, .kv_type = kv};
+    struct backend *alone = tiny_backend(g, &config);
+    struct backend *b = tiny_backend(g, &config);
+    struct backend_seq all, s[SHARERS], one;
+    uint32_t n[SHARERS];
+    backend_seq_init(&all, b, 720, 9, 0);
+    backend_seq_run(b, &all, 256);
+    for (uint32_t i = 0; i < SHARERS; i++) fork_of(&s[i], b, &all, i, shared[i]);
+    for (uint32_t step = 0; step < 4; step++) {
+        for (uint32_t i = 0; i < SHARERS; i++) n[i] = i % 4 == step ? 3 : 1;
+        backend_seq_step(b, s, n, SHARERS);
+    }
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        backend_seq_init(&one, alone, s[i].n, 100 + i, 0);
+        memcpy(one.tokens, s[i].tokens, s[i].n * sizeof(*s[i].tokens));
+        backend_seq_run(alone, &one, 100);
+        const size_t from = (s[i].n - 12) * (size_t)one.vocab, values = (s[i].done - (s[i].n - 12)) * (size_t)one.vocab;
+        if (memcmp(one.logits + from, s[i].logits + from, values * sizeof(float)))
+            fail_msg("the logits of sequence %u, which shares %u tokens, differ", i, shared[i]);
+        backend_seq_fini(&one);
+        backend_seq_fini(&s[i]);
+    }
+    backend_seq_fini(&all);
+    backend_free(alone);
+    backend_free(b);
+    gguf_close(g);
+}
+
+static void test_common_blocks(void **state)
+{
+    struct tiny t;
+    one_layer(&t, 6, 2);
+    t.layers = 2;
+    t.head_dim = 24;
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) check_common_blocks(&t, kv);
+    one_layer(&t, 4, 4);
+    check_common_blocks(&t, KERN_KV_F16);
+    one_layer(&t, 32, 1);
+    check_common_blocks(&t, KERN_KV_F16);
+}
+
 static void test_one_kv_head_for_all(void **state)
 {
     struct tiny t;
@@ -191,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_segment_edges),
         cmocka_unit_test(test_waves),
+        cmocka_unit_test(test_common_blocks),
         cmocka_unit_test(test_one_kv_head_for_all),
         cmocka_unit_test(test_more_heads_than_a_tile_has_rows),
         cmocka_unit_test(test_reference_long),

@@ -54,6 +54,11 @@ const char *error_text(int r)
     return strerror_r(r < 0 ? -r : r, last.plain, sizeof(last.plain));
 }
 
+void error_forget(void)
+{
+    last.number = 0;
+}
+
 int error_origin_at(int r, const char *file, int line)
 {
     last.number = 0;

@@ -21,6 +21,10 @@ int error_in(int r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The message for @r; belongs to this thread, valid until its next error_* call. Never NULL. */
 const char *error_text(int r);
 
+/* Drop this thread's message. A thread calls it before work that does not belong to what it did before, whose message
+ * would otherwise explain a later error of the same number. */
+void error_forget(void);
+
 /* A system call failed with @r = -errno and there is no better message: drop a stale one. Returns @r. */
 #define error_origin(r) error_origin_at((r), __FILE__, __LINE__)
 int error_origin_at(int r, const char *file, int line);

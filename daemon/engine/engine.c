@@ -107,6 +107,7 @@ static void take_in(struct engine *e)
 static void turn(struct engine *e, struct return_job *finished, struct status_request *asking)
 {
     struct core *core = &e->core;
+    error_forget();
     jobs_deliver(&core->mail.returns, finished);
     if (core->mail.state != ENGINE_FAILED) memory_pressure_turn(&e->pressure, core);
     status_answer(e, asking);

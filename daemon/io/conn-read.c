@@ -220,6 +220,7 @@ static bool read_on(struct conn *c, size_t left, size_t bytes)
 
 bool conn_read(struct conn *c, size_t messages, size_t bytes)
 {
+    error_forget();
     return handle_held(c, false) && read_on(c, messages, bytes);
 }
 

@@ -138,6 +138,7 @@ static void run_job(struct job_pool *p, struct job *j)
     if (++line->running == line_max(p, j)) fairq_block(&p->queue, &line->fair, true, 0);
     pthread_mutex_unlock(&p->lock);
     uint64_t begin = elapsed ? clock_now_usec() : clock_thread_usec();
+    error_forget();
     j->run(j);
     j->done(j);
     uint64_t now = clock_now_usec(), spent = (elapsed ? now : clock_thread_usec()) - begin;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/jobs/pool.h"
+#include "libcommon/error.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -182,6 +184,31 @@ static void test_free_forgets_what_waits(void **state)
     free(x);
 }
 
+static void fails_with_a_message(struct job *j)
+{
+    error_say(-ENOMEM, "a message of another job");
+}
+
+static void fails_without_a_message(struct job *j)
+{
+    assert_string_equal(error_text(-ENOMEM), strerror(ENOMEM));
+}
+
+/* The message of a job does not explain the same error of a later one. */
+static void test_messages_end_with_their_job(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct job_pool *a = NULL;
+    assert_int_equal(job_pool_new(&a, 1, NULL, NULL), 0);
+    struct logged *jobs[] = {job_new(&log, 1, 0), job_new(&log, 1, 1)};
+    jobs[0]->job.run = fails_with_a_message;
+    jobs[1]->job.run = fails_without_a_message;
+    for (int i = 0; i < 2; i++) job_pool_push(a, &jobs[i]->job);
+    wait_for(&log, 2);
+    assert_null(job_pool_free(a));
+    for (int i = 0; i < 2; i++) free(jobs[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_side_jobs_run_beside_others),
         cmocka_unit_test(test_a_waiting_job_is_taken_back),
         cmocka_unit_test(test_free_forgets_what_waits),
+        cmocka_unit_test(test_messages_end_with_their_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

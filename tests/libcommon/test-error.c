@@ -39,6 +39,16 @@ static void origin_forgets_a_stale_sentence(void **state)
     assert_string_equal(error_text(-ENOENT), strerror(ENOENT));
 }
 
+static void a_thread_forgets_its_sentence(void **state)
+{
+    error_say(-ENOMEM, "stale");
+    error_forget();
+    assert_string_equal(error_text(-ENOMEM), strerror(ENOMEM));
+    assert_int_equal(error_in(-ENOMEM, "a turn"), -ENOMEM);
+    assert_non_null(strstr(error_text(-ENOMEM), "a turn: "));
+    assert_null(strstr(error_text(-ENOMEM), "stale"));
+}
+
 static void its_own_text_may_be_an_argument(void **state)
 {
     error_say(-EINVAL, "inner");
@@ -87,6 +97,7 @@ int main(void)
         cmocka_unit_test(context_goes_in_front),
         cmocka_unit_test(context_of_a_number_without_sentence),
         cmocka_unit_test(origin_forgets_a_stale_sentence),
+        cmocka_unit_test(a_thread_forgets_its_sentence),
         cmocka_unit_test(its_own_text_may_be_an_argument),
         cmocka_unit_test(long_sentences_are_cut_between_characters),
         cmocka_unit_test(sentences_are_per_thread),

@@ -55,26 +55,6 @@ int turn_fork(struct request *r)
 
 /* --- saving --- */
 
-static int add_outcome(struct request *r, const struct seq *s)
-{
-    const struct proto_event *ev = &r->end;
-    struct session_outcome o = {
-        .reason = ev->reason,
-        .usage_prompt = ev->usage_prompt,
-        .usage_cached = ev->usage_cached,
-        .usage_completion = ev->usage_completion,
-        .usage_thinking = ev->usage_thinking,
-        .shifted = ev->cut.shifted,
-        .miss_at = ev->miss_at,
-        .seed = ev->seed,
-        .answer = {.data = s->output.answer.data, .len = s->output.answer.len},
-        .message = r->proto.gen.raw ? 0 : session_content(r->turn.session)->n_messages,
-    };
-    if (ev->type != PROTO_EV_DONE) return 0;
-    memcpy(o.uuid, r->proto.gen.uuid, sizeof(o.uuid));
-    return session_add_outcome(r->turn.session, &o);
-}
-
 static void set_model(const struct core *core, struct session *x)
 {
     uint8_t id[16];
@@ -140,36 +120,64 @@ static int add_answer(struct session *x, const struct output *o)
     return r;
 }
 
-/* Add tokens, text and messages to the session. 0; -ENOMEM, and the session is as before. */
-static int commit(struct request *r, struct seq *s)
+/* An error may end an answer whose text is kept: the same request again gets this text, as of a cancelled answer, and
+ * the session no second turn. */
+static int add_outcome(struct request *r, const struct seq *s)
+{
+    struct session_outcome o = {
+        .reason = r->end.type == PROTO_EV_DONE ? r->end.reason : PROTO_STOP_CANCEL,
+        .usage_prompt = s->n_prompt,
+        .usage_cached = s->cached,
+        .usage_completion = s->generated,
+        .usage_thinking = s->output.thought,
+        .shifted = s->context.shifted,
+        .miss_at = s->prompt.miss_at,
+        .seed = (int64_t)s->sampling.seed,
+        .answer = {.data = s->output.answer.data, .len = s->output.answer.len},
+        .message = r->proto.gen.raw ? 0 : session_content(r->turn.session)->n_messages,
+    };
+    memcpy(o.uuid, r->proto.gen.uuid, sizeof(o.uuid));
+    return session_add_outcome(r->turn.session, &o);
+}
+
+static int add_messages(struct request *r, struct seq *s)
 {
     const struct proto_generate *g = &r->proto.gen;
+    struct session *x = r->turn.session;
+    int result = 0;
+    for (size_t i = messages_first_new(g, x); result == 0 && !g->raw && i < g->n_messages; i++)
+        result = session_add_parts(x, &g->messages[i]);
+    return result == 0 && !g->raw ? add_answer(x, &s->output) : result;
+}
+
+/* Add tokens, text, messages and, if it is @whole, the outcome to the session. 0; -ENOMEM, and the session has the
+ * turns that it had. */
+static int commit(struct request *r, struct seq *s, bool whole)
+{
     struct prompt *p = &s->prompt;
     struct session *x = r->turn.session;
     /* The last tokens may end inside a character that was never completed. */
     for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
-    size_t n_messages = session_content(x)->n_messages, first = messages_first_new(g, x);
-    int result = 0;
-    for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++)
-        result = session_add_parts(x, &g->messages[i]);
-    if (result == 0 && !g->raw) result = add_answer(x, &s->output);
+    size_t n_messages = session_content(x)->n_messages, at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
+    const struct items new = items_from(prompt_items(p), (uint32_t)p->keep);
+    int result = add_messages(r, s);
+    if (result == 0) result = session_reserve(x, new, p->text.len - at);
+    if (result == 0 && whole) result = add_outcome(r, s);
+    if (result == 0) result = adapters_keep(r);
     if (result == 0) result = session_set_note(x, r->proto.note.data, r->proto.note.len);
-    if (result == 0) {
-        session_truncate(x, p->keep);
-        size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
-        if (at) session_set_markup(x, p->markup.data, at); /* as the template marks it now */
-        const struct items new = items_from(prompt_items(p), (uint32_t)p->keep);
-        result =
-            session_extend(x, new, p->tokens.ends + p->keep, p->text.data + at, p->markup.data + at, p->text.len - at);
-    }
     if (result < 0) {
         session_drop_messages(x, n_messages);
+        if (whole) session_drop_outcome(x, r->proto.gen.uuid);
         return result;
     }
-    session_set_raw(x, g->raw);
+    session_truncate(x, p->keep);
+    if (at) session_set_markup(x, p->markup.data, at); /* as the template marks it now */
+    /* cannot fail: the room was reserved, and a text without bytes needs none */
+    (void)!session_extend(x, new, p->tokens.ends + p->keep, p->text.data + at, p->markup.data + at, p->text.len - at);
+    (void)!session_set_failed(x, "", 0);
+    session_set_raw(x, r->proto.gen.raw);
     session_set_context(x, s->context.policy);
-    if (adapters_keep(r) < 0) return -ENOMEM;
-    return session_set_failed(x, "", 0);
+    return 0;
 }
 
 /* A detached request that was accepted: no client waits for it, so its session stores the reason of a failure. */
@@ -205,7 +213,8 @@ void turn_cut(struct request *r)
     if (!s || r->state == REQUEST_ENDED || r->state == REQUEST_SAVING || r->in_job || s->fetch || !fails_alone(r))
         return;
     r->turn.forked = false;
-    if (s->generated && s->output.answer.len && commit(r, s) < 0) log_warning("no memory to store the partial answer");
+    if (s->generated && s->output.answer.len && commit(r, s, false) < 0)
+        log_warning("no memory to store the partial answer");
     set_model(r->core, r->turn.session);
     note_failure(r, &(struct proto_text){(char *)why, sizeof(why) - 1});
 }
@@ -214,12 +223,13 @@ bool turn_keep(struct request *r)
 {
     struct seq *s = request_first(r);
     struct session *x = r->turn.session;
-    if (commit(r, s) < 0 || add_outcome(r, s) < 0) {
+    bool whole = r->end.type == PROTO_EV_DONE || !fails_alone(r);
+    if (commit(r, s, whole) < 0) {
         log_warning("no memory to store a turn of session '%s'", session_name(x)->data);
         not_saved(r, -ENOMEM, "no memory to store the turn");
         return false;
     }
-    if (r->end.type == PROTO_EV_ERROR && fails_alone(r)) note_failure(r, &r->end.message);
+    if (!whole) note_failure(r, &r->end.message);
     sessions_set_tail(r->core, x, s->kv.tables[0].n_blocks ? reuse_end(&r->core->cache, s) : s->reuse.tail);
     save(r);
     return true;

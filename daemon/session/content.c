@@ -181,13 +181,20 @@ static void append_runs(struct session_content *c, const struct items *items)
     c->n_runs += n;
 }
 
+int session_reserve(struct session *x, struct items items, size_t len)
+{
+    struct session_content *c = &x->content;
+    return ids_reserve(c, items.n) < 0 || runs_reserve(c, items.n_runs) < 0 || buf_reserve(&c->text, len) < 0 ||
+                   buf_reserve(&c->markup, len) < 0
+               ? -ENOMEM
+               : 0;
+}
+
 int session_extend(struct session *x, struct items items, const uint32_t *ends, const char *text, const char *markup,
                    size_t len)
 {
     struct session_content *c = &x->content;
-    if (ids_reserve(c, items.n) < 0 || runs_reserve(c, items.n_runs) < 0 || buf_reserve(&c->text, len) < 0 ||
-        buf_reserve(&c->markup, len) < 0)
-        return -ENOMEM;
+    if (session_reserve(x, items, len) < 0) return -ENOMEM;
     for (size_t i = 0; i < items.n; i++) {
         assert(ends[i] >= (i ? ends[i - 1] : c->text.len) && ends[i] <= c->text.len + len);
         c->ids[c->n_ids + i] = items.ids[i];
@@ -265,6 +272,18 @@ int session_add_outcome(struct session *x, const struct session_outcome *o)
     while (c->n_outcomes > SESSION_OUTCOMES) outcome_drop_first(x);
     session_changed(x);
     return 0;
+}
+
+void session_drop_outcome(struct session *x, const char *uuid)
+{
+    struct session_content *c = &x->content;
+    struct session_outcome *o = c->n_outcomes ? &c->outcomes[c->n_outcomes - 1] : NULL;
+    if (!o || strcmp(o->uuid, uuid) != 0) return;
+    c->outcome_bytes -= sizeof(*o) + o->answer.len;
+    proto_text_fini(&o->answer);
+    c->n_outcomes--;
+    if (x->log.new_outcomes) x->log.new_outcomes--;
+    session_changed(x);
 }
 
 const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid)

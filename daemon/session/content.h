@@ -76,6 +76,8 @@ void session_set_markup(struct session *x, const char *markup, size_t n);
 void session_truncate(struct session *x, size_t keep);
 /* Append one id with its text of @len bytes. 0 or -ENOMEM (nothing changed). */
 int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup);
+/* Make room, so that session_extend() with as many items, runs and bytes cannot fail. 0 or -ENOMEM. */
+int session_reserve(struct session *x, struct items items, size_t len);
 /* Append @items, whose runs are whole, with the @len bytes of text and flags they stand for. @ends: [items.n] offsets
  * into the text as it is after the call, the same for all items of a run. Everything is copied. 0 or -ENOMEM (nothing
  * changed). */
@@ -112,6 +114,8 @@ int session_set_note(struct session *x, const char *note, size_t len);
 /* Add the outcome of a turn, copied; an outcome with the UUID "" is ignored. Of more than SESSION_OUTCOMES the oldest
  * is dropped. 0 or -ENOMEM (nothing changed). */
 int session_add_outcome(struct session *x, const struct session_outcome *o);
+/* Take back the last outcome, if it has this UUID. */
+void session_drop_outcome(struct session *x, const char *uuid);
 /* The outcome of the turn with this UUID, valid until the content changes. NULL: no such turn, or it was dropped. */
 const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid);
 /* The message of the answer of @o, one of the outcomes: the one that it names, or else the only one with calls and this

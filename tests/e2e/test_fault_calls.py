@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""A sample of tests/faults.sh: calls of the C library fail, are short or interrupted, and the clock jumps."""
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, HOB, HOBD, Home, mktiny
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+from control import ALL, FROM, INTERRUPT, ONCE, SHORT, UNTRIED, Control, Symbols  # noqa: E402
+from hobproto import Closed  # noqa: E402
+from scenarios import LIBRARY, SCENARIOS, Daemon, Findings, Turns, faulty, run  # noqa: E402
+
+if b"__asan" in HOBD.read_bytes() or b"__tsan" in HOBD.read_bytes():
+    pytest.skip("tests/faults.sh has options for sanitizers", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def one_layer(tmp_path_factory):
+    return mktiny(tmp_path_factory.mktemp("model") / "tiny.gguf", "--seed", 7, "--layers", 1)
+
+
+def sweep(tmp_path, model, name, seconds, effect=ONCE, groups=None):
+    program, scenario = SCENARIOS[name]
+    c, found = Control(tmp_path / "faults"), Findings()
+    if groups:
+        c.only(*groups)
+    scenario(tmp_path / "home", model, c, effect, found.of(name, c, Symbols([HOBD, HOB])), time.monotonic() + seconds)
+    assert c.failed and not found, found
+
+
+@pytest.mark.parametrize("name, seconds, groups", [
+    ("turn", 6, None)])
+def test_each_call_fails_once(tmp_path, one_layer, name, seconds, groups):
+    (tmp_path / "home").mkdir()
+    sweep(tmp_path, one_layer, name, seconds, groups=groups)
+
+
+@pytest.fixture
+def daemon(tmp_path, one_layer):
+    c = Control(tmp_path / "faults")
+    d = Daemon(tmp_path, one_layer, c)
+    d.problems = []
+    d.say = lambda what, log="": d.problems.append((what, log))
+    yield d
+    c.disarm()
+    d.home.stop()
+    assert not d.problems
+
+
+YEAR = 365 * 86400 * 10**9
+
+
+def test_a_part_of_a_turn_is_one_turn(daemon):
+    """Memory runs out at any place of an answer: the same UUID again adds nothing to what the session has."""
+    c, n = daemon.control, 0
+    x = daemon.start().connect()
+    c.only("memory")
+    while n < 200:
+        n += 1
+        keys = dict(session=f"p{n}", uuid=f"u-{n}", max_tokens=6, temperature=0.9, seed=n, ignore_eos=True)
+        c.arm()
+        try:
+            end = x.answer("words", **keys).end
+        except (Closed, OSError):
+            end = {"event": "error"}
+            x = daemon.connect()
+        if not c.disarm():
+            break
+        if end["event"] == "error":
+            again = x.answer("words", **keys).end
+            assert again["event"] == "done" and again["reason"] in ("length", "cancel"), again
+        shown = x.session(f"p{n}")
+        assert [m["role"] for m in shown["messages"]] == ["user", "assistant"], (shown, end)
+    assert n > 20

@@ -4,6 +4,7 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include "libcommon/paths.h"
 #include "libcommon/units.h"
 #include <assert.h>
@@ -468,12 +469,17 @@ int options_load(struct options *o, int argc, char **argv)
     return r;
 }
 
-/* Sets *out to the directory DIR of @kind/NAME; NULL if the kind has no directory. */
+/* Sets *out to the directory DIR of @kind/NAME; NULL if the kind has no directory, which is logged. */
 static int resolve_dir(const struct options *o, char **out, enum paths_kind kind, const char *name)
 {
     _cleanup_(freep) char *dir = NULL;
 
-    if (paths_dir(kind, o->system, &dir) < 0) return 0;
+    int r = paths_dir(kind, o->system, &dir);
+    if (r == -ENOMEM) return error_origin(r);
+    if (r < 0) {
+        if (kind == PATHS_STATE) log_warning("sessions are kept only in memory: %s", error_text(r));
+        return 0;
+    }
     if (asprintf(out, "%s/%s", dir, name) >= 0) return 0;
     *out = NULL;
     return error_origin(-ENOMEM);

@@ -44,6 +44,13 @@ void sessions_limit(struct core *core)
     if (core->sessions) session_store_limit(core->sessions, &c);
 }
 
+/* An error that another start may not have. Sessions that only this daemon has would end with it, and those on disk
+ * would be hidden meanwhile. */
+static bool passes(int r)
+{
+    return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EINTR || r == -EIO;
+}
+
 int sessions_open(struct core *core)
 {
     const struct session_store_config c = limits(core);
@@ -57,7 +64,7 @@ int sessions_open(struct core *core)
             if (i == 10) log_info("waiting for another daemon to exit: %s", error_text(r));
             usleep(LOCK_USEC);
         }
-        if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
+        if (r == 0 || r == -EBUSY || passes(r)) return r;
         log_warning("sessions are kept only in memory: %s", error_text(r));
     }
     r = session_store_new(&core->sessions, BYTES_MAX);

@@ -33,7 +33,7 @@ def sweep(tmp_path, model, name, seconds, effect=ONCE, groups=None):
 
 
 @pytest.mark.parametrize("name, seconds, groups", [
-    ("turn", 6, None)])
+    ("turn", 6, None), ("life", 4, ("descriptors", "locks"))])
 def test_each_call_fails_once(tmp_path, one_layer, name, seconds, groups):
     (tmp_path / "home").mkdir()
     sweep(tmp_path, one_layer, name, seconds, groups=groups)
@@ -76,3 +76,12 @@ def test_a_part_of_a_turn_is_one_turn(daemon):
         shown = x.session(f"p{n}")
         assert [m["role"] for m in shown["messages"]] == ["user", "assistant"], (shown, end)
     assert n > 20
+
+
+def test_no_home(tmp_path, one_layer):
+    """Without a directory for the state hobd says so."""
+    h = Home(tmp_path, one_layer)
+    env = {k: "" for k in ("HOME", "XDG_STATE_HOME")}
+    h.daemon("--threads", "1", env=env)
+    assert "sessions are kept only in memory: neither XDG_STATE_HOME nor HOME is set" in (tmp_path / "hobd.log").read_text()
+    h.stop()

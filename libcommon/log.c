@@ -83,6 +83,10 @@ void log_at(enum log_level level, const char *fmt, ...)
     /* A message may quote a peer's text, which must not look like a second line or move the cursor. */
     len = head + plain_into(line + head, room, text, len);
     len += (size_t)snprintf(line + len, sizeof(line) - len, "%s\n", after);
-    while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;
+    for (size_t at = 0; at < len;) { /* one write, unless a pipe or the disk takes only a part */
+        ssize_t done = write(STDERR_FILENO, line + at, len - at);
+        if (done < 0 && errno != EINTR) break;
+        if (done > 0) at += (size_t)done;
+    }
     errno = saved;
 }

@@ -33,7 +33,7 @@ def sweep(tmp_path, model, name, seconds, effect=ONCE, groups=None):
 
 
 @pytest.mark.parametrize("name, seconds, groups", [
-    ("turn", 6, None), ("life", 4, ("descriptors", "locks"))])
+    ("turn", 6, None), ("life", 4, ("descriptors", "locks")), ("hob", 3, None)])
 def test_each_call_fails_once(tmp_path, one_layer, name, seconds, groups):
     (tmp_path / "home").mkdir()
     sweep(tmp_path, one_layer, name, seconds, groups=groups)
@@ -49,6 +49,27 @@ def daemon(tmp_path, one_layer):
     c.disarm()
     d.home.stop()
     assert not d.problems
+
+
+@pytest.mark.parametrize("effect", [SHORT, INTERRUPT])
+def test_short_and_interrupted_calls(daemon, effect):
+    """From the start to the stop, and again; client and daemon."""
+    turns, c = Turns(), daemon.control
+    env = {"LD_PRELOAD": str(LIBRARY), "FAULT_CONTROL": str(c.path)}
+    command = (HOB, "--raw", "--temp", "0", "-n", "8", "--ignore-eos", "word " * 40)
+    plain = None
+    for armed in (False, True, True, False):
+        if armed:
+            c.arm(effect, choice=ALL)
+        daemon.start()
+        for _ in range(3):
+            assert faulty(daemon, turns, lambda x, t: t.ask(x)) is None, daemon.said()
+        said = run(daemon.home, command, env)
+        plain = plain or said
+        assert said == plain and said[0] == 0
+        faulty(daemon, turns, lambda x, t: t.check(x, daemon.say))
+        daemon.stop(daemon.say)
+        assert "could not" not in daemon.said() and (not armed or c.disarm()), daemon.said()
 
 
 YEAR = 365 * 86400 * 10**9

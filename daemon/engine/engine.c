@@ -242,6 +242,7 @@ static void *engine_main(void *arg)
     energy_skip(&e->core.energy, clock_now_usec());
     pthread_mutex_lock(&m->lock);
     m->state = r < 0 ? ENGINE_FAILED : ENGINE_READY;
+    if (r == -ENOMEM) error_in(r, "loading %s", e->core.config.model_name);
     if (r < 0) m->error = strdup(error_text(r));
     m->kick = true;
     event_queue_signal(m->events);

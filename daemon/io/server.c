@@ -243,7 +243,7 @@ static int start_loop(struct server *s)
     }
     if (r >= 0) r = sd_event_add_post(s->event, &s->post, on_post, s);
     if (r >= 0) r = sd_event_source_set_priority(s->post, PRIORITY_POST);
-    if (r < 0) return error_origin(r);
+    if (r < 0) return error_in(error_origin(r), "the event loop");
     s->idle = (struct idle_exit){.event = s->event, .expired = on_idle, .ctx = s};
     s->trim = (struct memory_trim){.event = s->event};
     notify_init(&s->notify, s->event, alive, s);
@@ -278,7 +278,7 @@ static int start(struct server *s)
     if (r < 0) return r;
     r = sd_event_add_io(s->event, &s->accept, s->config->listener->fd, EPOLLIN, on_accept, s);
     if (r >= 0) r = sd_event_source_set_priority(s->accept, PRIORITY_INPUT);
-    return r < 0 ? error_origin(r) : 0;
+    return r < 0 ? error_in(error_origin(r), "the listening socket") : 0;
 }
 
 /* The time limit for writing KV blocks: the rest of --stop-timeout. */
@@ -315,7 +315,7 @@ int server_run(const struct server_config *c)
     int r = start(&s);
     if (r >= 0) {
         r = sd_event_loop(s.event);
-        if (r < 0) error_origin(r);
+        if (r < 0) error_in(error_origin(r), "the event loop");
     }
     if (r < 0) log_error("%s", error_text(r));
     end(&s);

@@ -72,7 +72,43 @@ def test_short_and_interrupted_calls(daemon, effect):
         assert "could not" not in daemon.said() and (not armed or c.disarm()), daemon.said()
 
 
+@pytest.mark.parametrize("error", [errno.EDQUOT, errno.ENOSPC, errno.EROFS])
+def test_the_disk_refuses(daemon, error):
+    """From the middle of a turn: it is refused with the reason, and when the disk takes it again, it is there once."""
+    turns, c = Turns(), daemon.control
+    daemon.start()
+    assert faulty(daemon, turns, lambda x, t: t.ask(x)) is None
+    c.only("disk")
+    c.arm(FROM, choice=UNTRIED, error=error)
+    said = faulty(daemon, turns, lambda x, t: t.ask(x))
+    assert f"could not be saved: {os.strerror(error)}" in said, said
+    assert c.disarm()
+    assert faulty(daemon, turns, lambda x, t: t.ask(x)) is None
+    faulty(daemon, turns, lambda x, t: t.check(x, daemon.say))
+
+
 YEAR = 365 * 86400 * 10**9
+
+
+def test_the_clock_jumps(daemon):
+    """Forward and back by years while it runs: nothing waits for the old time, expires at once, or changes places."""
+    c, turns = daemon.control, Turns()
+    daemon.args = ("--session-ttl", "30d", "--queue-timeout", "1min")
+    daemon.start()
+    for jump in (0, 3 * YEAR, -2 * YEAR, 0):
+        c.clock_ns = jump
+        for _ in range(6):
+            assert faulty(daemon, turns, lambda x, t: t.ask(x)) is None, (jump, daemon.said())
+    names = [s["name"] for s in daemon.home.client().sessions()]
+    assert names[0] == f"s{turns.n // 6}" and len(names) == len(turns.kept), names
+    faulty(daemon, turns, lambda x, t: t.check(x, daemon.say))
+    daemon.stop(daemon.say)
+    for jump in (-2 * YEAR, 0):
+        c.clock_ns = jump
+        daemon.start()
+        faulty(daemon, turns, lambda x, t: t.check(x, daemon.say))
+        assert faulty(daemon, turns, lambda x, t: t.ask(x)) is None
+        daemon.stop(daemon.say)
 
 
 def test_a_part_of_a_turn_is_one_turn(daemon):

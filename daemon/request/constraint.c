@@ -17,7 +17,7 @@ int constraints_new(struct constraints **out, const struct tokenizer *t)
     struct constraints *c = calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
     if (getrandom(&c->secret, sizeof(c->secret), 0) != (ssize_t)sizeof(c->secret)) {
-        int r = error_origin(-errno);
+        int r = error_in(error_origin(-errno), "random numbers");
         free(c);
         return r;
     }

@@ -179,7 +179,7 @@ static bool choose(enum fault_function f)
     if (!chosen(x)) return false;
     if (x) __atomic_add_fetch(&x->tried, 1, __ATOMIC_ACQ_REL);
     control->last = s.hash;
-    if (control->effect == FAULT_FROM) control->persist = group_of(f);
+    if (control->effect == FAULT_FROM) control->persist = group_of(f) & control->functions;
     return true;
 }
 

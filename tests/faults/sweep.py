@@ -68,6 +68,8 @@ def main():
                 continue
             if program not in controls:
                 controls[program] = Control(root / f"{program}.faults", a.depth)
+                if effect == FROM:  # without accept4() or epoll_wait() nobody can be answered
+                    controls[program].only("memory", "descriptors", "disk", "locks", "processes", without="accept4")
             c, begun = controls[program], time.monotonic()
             c.disarm()
             failed, sites, before = c.failed, sum(1 for s in c.sites() if s[3]), len(found)

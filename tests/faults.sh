@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Fail each call of the C library that hobd and its clients make, once at each site: tests/faults/sweep.py, which see.
 # usage: sh tests/faults.sh [OPTION…] [SCENARIO…]
-#   --seconds N          end after N seconds (default: 3600). All scenarios take about 15 minutes on two cores.
+#   --seconds N          end after N seconds (default: 3600). Turns, requests and reload take seconds; start and stop, and hob log, which
+#                        have many sites, take longer than 10 minutes on two busy cores: fewer with --depth 2
 #   --effect from        all later calls that need the same thing fail, too, until the step ends
 #   --depth N            a site is a path of N functions (default: 3)
 #   --verbose            print all sites

@@ -3,9 +3,11 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -250,6 +252,17 @@ bool paths_program_dir(char *out)
     return slash != NULL;
 }
 
+/* Sync the name of the new directory @path. Without this a power failure may remove it with all that was synced in it.
+ * A parent that cannot be read is not synced. */
+static void sync_name(const char *path)
+{
+    char parent[PATH_MAX];
+    const char *end = strrchr(path, '/');
+    snprintf(parent, sizeof(parent), "%.*s", end && end > path ? (int)(end - path) : 1, end ? path : ".");
+    _cleanup_(closep) int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) (void)!fsync(fd);
+}
+
 int paths_make(const char *dir)
 {
     _cleanup_(freep) char *path = strdup(dir);
@@ -261,7 +274,9 @@ int paths_make(const char *dir)
         if (c && c != '/') continue;
         *p = 0;
         /* mkdir may fail with EROFS or EACCES for a directory that exists, so check that it exists. */
-        if (mkdir(path, 0700) < 0) {
+        if (mkdir(path, 0700) == 0) {
+            sync_name(path);
+        } else {
             int error = errno;
             if (stat(path, &st) < 0) return error_say(-error, "cannot make %s: %s", path, strerror(error));
             if (!S_ISDIR(st.st_mode)) return error_say(-ENOTDIR, "%s is not a directory", path);

@@ -36,5 +36,5 @@ int paths_socket(const char *model, bool system, char **out);
 /* Write the directory of this program's file to @out [PATH_MAX]. False: it is unknown. */
 bool paths_program_dir(char *out);
 
-/* Like mkdir -p; new directories have mode 0700. */
+/* Like mkdir -p; new directories have mode 0700, and their names are synced. */
 int paths_make(const char *dir);

@@ -263,6 +263,39 @@ static void sockets(void **state)
     expect_error(paths_socket(".", false, &out), -EINVAL, "dot");
 }
 
+/* The inodes that were synced last. */
+static struct {
+    ino_t list[8];
+    size_t n;
+} synced;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    if (synced.n < 8) synced.list[synced.n++] = st.st_ino;
+    return __real_fsync(fd);
+}
+
+/* A directory that a power failure removes takes with it what was synced inside. */
+static void syncs_the_names_of_new_directories(void **state)
+{
+    static const char *const parents[] = {".", "new", "new/one"};
+    struct stat st;
+    synced.n = 0;
+    assert_int_equal(paths_make("new/one/two"), 0);
+    assert_int_equal(synced.n, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(stat(parents[i], &st), 0);
+        assert_true(synced.list[i] == st.st_ino);
+    }
+    assert_int_equal(paths_make("new/one/two"), 0);
+    assert_int_equal(synced.n, 3);
+}
+
 static void makes_directories(void **state)
 {
     struct stat st;
@@ -299,6 +332,7 @@ int main(void)
         cmocka_unit_test_setup(model_files, home_only),
         cmocka_unit_test_setup(sockets, home_only),
         cmocka_unit_test_setup(makes_directories, home_only),
+        cmocka_unit_test_setup(syncs_the_names_of_new_directories, home_only),
     };
 
     return cmocka_run_group_tests_name("paths", tests, make_dir, remove_dir);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/disk/namespace.h"
+#include "daemon/model/partfile.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
@@ -10,10 +11,12 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <xxhash.h>
 
 #define SECRET_NAME "secret"
 #define REMEDY      "remove it, and hobd creates a new one (the blocks on disk are then lost)"
+#define TRIES       5000 /* of one millisecond: another process makes the file */
 
 /* --- the secret --- */
 
@@ -69,38 +72,39 @@ static int write_secret(int fd)
     int r = draw(s.bytes, sizeof(s.bytes));
     if (r) return r;
     ssize_t n = write(fd, s.bytes, sizeof(s.bytes));
-    if (n < 0 || fsync(fd) < 0) return -errno;
-    return n == sizeof(s.bytes) ? 0 : -ENOSPC;
+    return n == sizeof(s.bytes) ? 0 : n < 0 ? -errno : -ENOSPC;
 }
 
-/* Makes the file unless another process has made it first. */
-static int make_secret(int at, const char *dir)
+/* Makes the file unless another process has made it first. 0; 1: another process is making it; -errno. */
+static int make_secret(const char *dir)
 {
-    uint64_t tag;
-    char part[64];
-    int r = draw(&tag, sizeof(tag));
+    struct namespace_secret there;
+    struct partfile f;
+    int r = partfile_begin(&f, dir, SECRET_NAME);
     if (r) return r;
-    snprintf(part, sizeof(part), SECRET_NAME ".%016" PRIx64 ".part", tag);
-    _cleanup_(closep) int fd = openat(at, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return error_say(-errno, "cannot create %s/" SECRET_NAME ": %s", dir, strerror(errno));
-    r = write_secret(fd);
-    if (!r && linkat(at, part, at, SECRET_NAME, 0) < 0 && errno != EEXIST) r = -errno;
-    unlinkat(at, part, 0);
-    if (!r && fsync(at) < 0) r = -errno;
-    return r ? error_say(r, "cannot create %s/" SECRET_NAME ": %s", dir, strerror(-r)) : 0;
+    r = read_secret(&there, f.dir, dir);
+    if (r == -ENOENT) {
+        r = write_secret(f.fd);
+        r = r ? error_say(r, "cannot create %s/" SECRET_NAME ": %s", dir, strerror(-r)) : partfile_commit(&f);
+    }
+    partfile_end(&f);
+    return r;
 }
 
 int namespace_secret_load(struct namespace_secret *out, const char *dir)
 {
+    static const struct timespec soon = {.tv_nsec = 1000000};
     if (!dir) return draw(out->bytes, sizeof(out->bytes));
     int r = paths_make(dir);
     if (r) return r;
     _cleanup_(closep) int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0) return error_say(-errno, "cannot open %s: %s", dir, strerror(errno));
-    r = read_secret(out, at, dir);
-    if (r != -ENOENT) return r;
-    r = make_secret(at, dir);
-    if (!r) r = read_secret(out, at, dir);
+    for (int i = 0; (r = read_secret(out, at, dir)) == -ENOENT && i < TRIES; i++) {
+        int made = make_secret(dir);
+        if (made < 0) return made;
+        if (made > 0) nanosleep(&soon, NULL);
+    }
+    partfile_sweep(at, SECRET_NAME PARTFILE_SUFFIX); /* of a process that was killed */
     return r == -ENOENT ? error_say(r, "%s/" SECRET_NAME " was removed by another program", dir) : r;
 }
 

@@ -57,6 +57,21 @@ static void test_without_directory(void **state)
     assert_memory_not_equal(&a, &b, sizeof(a));
 }
 
+/* A process that was killed may leave the file under its temporary name, before it had the other name or after. */
+static void test_leftover(void **state)
+{
+    struct place *p = *state;
+    struct namespace_secret a, b;
+    uint8_t bytes[7] = {1};
+    fixture_put(place_path(p, "secret.part"), bytes, sizeof(bytes));
+    assert_int_equal(namespace_secret_load(&a, p->dir), 0);
+    assert_int_equal(place_count(p, ""), 1);
+    fixture_put(place_path(p, "secret.part"), bytes, sizeof(bytes));
+    assert_int_equal(namespace_secret_load(&b, p->dir), 0);
+    assert_memory_equal(&a, &b, sizeof(a));
+    assert_int_equal(place_count(p, ""), 1);
+}
+
 /* Processes that start at once: one makes the secret, all load the same one. */
 static void test_concurrent(void **state)
 {
@@ -274,6 +289,7 @@ int main(void)
         T(test_in_the_file),
         T(test_directory_made),
         cmocka_unit_test(test_without_directory),
+        T(test_leftover),
         T(test_concurrent),
         T(test_wrong_file),
         T(test_cannot_make),

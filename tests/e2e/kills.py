@@ -45,10 +45,10 @@ class Daemon:
         self.env.update({f"XDG_{k}_HOME": f"{root}/{k.lower()}" for k in ("STATE", "CACHE", "DATA", "CONFIG")},
                         HOME=str(root), XDG_RUNTIME_DIR=f"{root}/run")
 
-    def start(self, *more):
+    def start(self, *more, **env):
         with open(self.root / "log", "ab") as log:
             self.p = subprocess.Popen([self.hobd, "serve", "--socket", self.socket, *map(str, self.args + more)],
-                                      env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                      env={**self.env, **env}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def client(self):
         """None: it was killed."""
@@ -156,13 +156,17 @@ class User(threading.Thread):
                 have[to] = (texts, time.time())
         return have
 
+    def more(self):
+        """Further keys of a turn."""
+        return {}
+
     def step(self, c):
         """One request. False: the daemon stops."""
         self.open = self.open or self.plan()
         what, name, to, text, uuid = self.open
         have, a = self.after(self.open), None
         if what in ("turn", "turn fork", "again"):
-            a = c.answer(text, session=name, uuid=uuid, **({"fork": to} if what == "turn fork" else {}), **KEYS)
+            a = c.answer(text, session=name, uuid=uuid, **({"fork": to} if what == "turn fork" else {}), **KEYS, **self.more())
             end = a.end
         else:
             end = c.ask(f"session.{what}", name=name, **({"to": to} if to and what != "remove" else {}))
@@ -170,9 +174,9 @@ class User(threading.Thread):
             return False
         assert end["event"] in ("done", "ok"), (self.open, end)
         if a:
-            want = self.cold.answer(have[to if what == "turn fork" else name][0])
-            have_bits = (a.text, a.ids, a.logprobs)
-            assert have_bits == want or (what == "again" and a.text == want[0]), (self.open, have_bits, want)
+            texts = have[to if what == "turn fork" else name][0]
+            want, bits = self.cold.answer(texts), (a.text, a.ids, a.logprobs)
+            assert bits == want or (what == "again" and a.text == want[0]), (self.open, texts, bits, want, end)
         self.have, self.open = have, None
         self.counts[what] = self.counts.get(what, 0) + 1
         return True

@@ -102,12 +102,19 @@ static int read_line(struct named_users *u, const char *line)
     return look_up(u, gateway, line) ? 0 : add(u, number, gateway, line);
 }
 
+/* Is this line, without its end, the last one, and are bytes of it missing? A power failure leaves zeros for them. */
+static bool is_torn(const char *line, const char *end, const char *file_end)
+{
+    return memchr(line, 0, (size_t)(end - line)) && !memchr(end + 1, '\n', (size_t)(file_end - end - 1));
+}
+
 /* Add the users of the file's @n bytes, and remove an incomplete last line, which a crash has left. */
 static int parse(struct named_users *u, int fd, char *text, size_t n)
 {
     size_t at = 0, line = 1;
     int r = 0;
     for (char *end; r == 0 && (end = memchr(text + at, '\n', n - at)); line++) {
+        if (is_torn(text + at, end, text + n)) break;
         *end = 0;
         r = read_line(u, text + at);
         at = (size_t)(end - text) + 1;

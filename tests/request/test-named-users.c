@@ -111,6 +111,32 @@ static void a_number_is_not_given_twice(void **state)
     folder_remove(dir);
 }
 
+/* A power failure may keep the size of the file and the end of its last line, but not its beginning. */
+static void a_torn_line_is_removed(void **state)
+{
+    static const char torn[] = "2147483660 5 ada\n\0\0\0\0 5 bob\n", before[] = "\0\0\0 5 ada\n2147483661 5 bob\n";
+    char dir[FOLDER_PATH];
+    struct named_users *u;
+    struct stat st;
+    uid_t n;
+    assert_int_equal(folder_make(dir, "users"), 0);
+    assert_int_equal(folder_put(dir, "users", ""), 0);
+    int fd = open(folder_at(dir, "users"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(write(fd, torn, sizeof(torn) - 1), sizeof(torn) - 1);
+    assert_int_equal(named_users_new(&u, dir), 0);
+    assert_int_equal(must(u, 5, "carl"), 2147483661);
+    assert_int_equal(must(u, 5, "ada"), 2147483660);
+    named_users_free(u);
+    assert_int_equal(stat(folder_at(dir, "users"), &st), 0);
+    assert_int_equal(st.st_size, strlen("2147483660 5 ada\n2147483661 5 carl\n"));
+    assert_int_equal(pwrite(fd, before, sizeof(before) - 1, 0), sizeof(before) - 1); /* a line that others follow */
+    assert_int_equal(named_users_new(&u, dir), 0);
+    assert_int_equal(number(u, 5, "ada", &n), -EBADMSG);
+    named_users_free(u);
+    close(fd);
+    folder_remove(dir);
+}
+
 static void a_damaged_file_is_refused(void **state)
 {
     static const char *const bad[] = {"x\n",
@@ -144,6 +170,7 @@ int main(void)
         cmocka_unit_test(each_pair_has_a_number),      cmocka_unit_test(names_are_checked),
         cmocka_unit_test(a_gateway_has_a_limit),       cmocka_unit_test(numbers_outlive_the_process),
         cmocka_unit_test(a_number_is_not_given_twice), cmocka_unit_test(a_damaged_file_is_refused),
+        cmocka_unit_test(a_torn_line_is_removed),
     };
     return cmocka_run_group_tests_name("named-users", tests, NULL, NULL);
 }

@@ -48,6 +48,8 @@ int map_file_write(const char *name, const struct buf *text)
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return failed(part);
     if (write_all(fd, text) < 0) r = failed(part);
+    /* An empty file, which a power failure may leave otherwise, would count as an answer with --resume. */
+    if (r == 0 && fsync(fd) < 0 && errno != EINVAL) r = failed(part);
     if (close(fd) < 0 && r == 0) r = failed(part);
     if (r == 0 && rename(part, path) < 0) r = failed(path);
     if (r < 0) unlink(part);

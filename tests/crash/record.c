@@ -172,6 +172,11 @@ EXPORT int renameat(int from_dir, const char *from, int dir, const char *path)
     return r;
 }
 
+EXPORT int rename(const char *from, const char *path)
+{
+    return renameat(AT_FDCWD, from, AT_FDCWD, path);
+}
+
 EXPORT int unlinkat(int dir, const char *path, int flags)
 {
     int r = (int)syscall(SYS_unlinkat, dir, path, flags);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """hob map: a prompt for each file."""
+import struct
+
+from conftest import BUILD
 
 
 def files(folder, n=3):
@@ -54,6 +57,23 @@ def test_write(shared, tmp_path):
     (tmp_path / "f 1.txt.out").unlink()
     run(shared, tmp_path, "x {}", "--write", "--resume", *names, input=None, check=0)
     assert {n: (tmp_path / f"{n}.out").read_text() for n in names} == made
+
+
+def test_an_answer_is_on_the_disk_before_its_name(shared, tmp_path):
+    """Otherwise a power failure may leave an empty file, which --resume would keep."""
+    files(tmp_path, 1)
+    log = tmp_path / "log"
+    log.touch()
+    env = {"LD_PRELOAD": str(BUILD / "tests/crash/record.so"), "RECORD_LOG": str(log)}
+    run(shared, tmp_path, "x {}", "--write", "f 0.txt", input=None, check=0, env=env)
+    found, data, at = [], log.read_bytes(), 0
+    inode = (tmp_path / "f 0.txt.out").stat().st_ino
+    while at < len(data):  # struct record of tests/crash/record.h
+        size, op, _, _, file = struct.unpack_from("<IHBBQ", data, at)
+        found += [op] * (file == inode)
+        at += size
+    create, rename, write, ask, sync = 1, 4, 6, 8, 9
+    assert found == [create, write, ask, sync, rename], found
 
 
 def test_files_that_fail(shared, tmp_path):

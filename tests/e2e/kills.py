@@ -26,7 +26,7 @@ from hobproto import Client, Closed  # noqa: E402
 WORDS = ["the quick brown fox jumps over the lazy dog, again; " * 2, "and then?", "say more of it, " * 4, "and at last?"]
 KEYS = dict(max_tokens=6, temperature=0.9, seed=5, ignore_eos=True, logprobs=True)
 DEEPEST = 4  # turns of a session
-TTL = 3  # seconds, in the lives whose sessions expire
+TTL = 6  # seconds, in the lives whose sessions expire
 CLEAN = 20  # one life of so many is long, and stopped
 
 

@@ -3,6 +3,7 @@
 import struct
 
 from conftest import BUILD
+from write_orders import recorded
 
 
 def files(folder, n=3):
@@ -64,8 +65,7 @@ def test_an_answer_is_on_the_disk_before_its_name(shared, tmp_path):
     files(tmp_path, 1)
     log = tmp_path / "log"
     log.touch()
-    env = {"LD_PRELOAD": str(BUILD / "tests/crash/record.so"), "RECORD_LOG": str(log)}
-    run(shared, tmp_path, "x {}", "--write", "f 0.txt", input=None, check=0, env=env)
+    run(shared, tmp_path, "x {}", "--write", "f 0.txt", input=None, check=0, env=recorded(BUILD, log))
     found, data, at = [], log.read_bytes(), 0
     inode = (tmp_path / "f 0.txt.out").stat().st_ino
     while at < len(data):  # struct record of tests/crash/record.h

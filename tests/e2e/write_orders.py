@@ -28,6 +28,12 @@ SLICE = 2000  # states of one run of the program
 ARGS = ("--threads", 1, "--kv-bytes", "200K", "--parallel", 3)
 
 
+def recorded(build, log):
+    """The environment of a program whose changes of files are recorded in @log."""
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"  # the library comes before it
+    return {"LD_PRELOAD": str(build / "tests/crash/record.so"), "RECORD_LOG": str(log), "ASAN_OPTIONS": asan}
+
+
 class Noting(User):
     """A user who notes in the log what is asked and what was answered; its requests end after @most."""
 
@@ -71,7 +77,7 @@ class Recording:
         d = Daemon(folder / "hot", build, model, *ARGS)
         d.expires, rng = False, random.Random(seed)
         for life in range(lives):
-            d.start(LD_PRELOAD=str(build / "tests/crash/record.so"), RECORD_LOG=str(self.log))
+            d.start(**recorded(build, self.log))
             users = [Noting(chr(ord("a") + 2 * life + k), self.cold, random.Random(rng.random()), d, self.log, requests) for k in range(2)]
             for u in users:
                 u.start()

@@ -26,6 +26,7 @@ from hobproto import Client, Closed  # noqa: E402
 WORDS = ["the quick brown fox jumps over the lazy dog, again; " * 2, "and then?", "say more of it, " * 4, "and at last?"]
 KEYS = dict(max_tokens=6, temperature=0.9, seed=5, ignore_eos=True, logprobs=True)
 DEEPEST = 4  # turns of a session
+MANY = 8  # sessions of a user
 TTL = 6  # seconds, in the lives whose sessions expire
 CLEAN = 20  # one life of so many is long, and stopped
 
@@ -105,7 +106,7 @@ class User(threading.Thread):
 
     def __init__(self, tag, cold, rng, before=None):
         super().__init__()
-        self.tag, self.cold, self.rng = tag, cold, rng
+        self.tag, self.cold, self.rng, self.many = tag, cold, rng, MANY
         self.have, self.open, self.made, self.trouble, self.counts = {}, None, 0, None, {}
         if before:
             self.have, self.open, self.made, self.counts = before.have, before.open, before.made, before.counts
@@ -135,10 +136,10 @@ class User(threading.Thread):
                        if int(k[1:]) % 9 and (not self.daemon.expires or time.time() - used < TTL / 3))
         new, text = f"{self.tag}{self.made}", rng.choice(WORDS)
         what = rng.choices(["turn", "fork", "turn fork", "rename", "remove"], [10, 2, 2, 2, 1])[0]
-        if not names or (what == "turn" and len(names) < 8 and rng.random() < 0.4):
+        if not names or (what == "turn" and len(names) < self.many and rng.random() < 0.4):
             return ("turn", new, None, text, new)
         name = rng.choice(names)
-        if len(names) > 12 or ("turn" in what and len(self.have[name][0]) >= DEEPEST):
+        if len(names) > self.many + 4 or ("turn" in what and len(self.have[name][0]) >= DEEPEST):
             what = "remove"
         return (what, name, new, text, new)
 

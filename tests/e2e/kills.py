@@ -294,6 +294,8 @@ def trial(folder, build, kills, seed):
         while t.kills < kills or n % CLEAN:
             t.life(n)
             n += 1
+            if n % CLEAN == 0:  # all sessions and files were checked
+                print(f"{t.kills} kills", flush=True)
         t.check_log()
     finally:
         for d in (t.d, t.cold.d):

@@ -205,7 +205,8 @@ class User(threading.Thread):
 
     def read(self, c, name):
         """The texts of a session, whose answers must be those to them; None: there is no such session."""
-        e = c.ask("session.show", name=name)
+        while (e := c.ask("session.show", name=name)).get("code") == "EBUSY":  # it is being removed
+            time.sleep(0.01)
         if e["event"] == "error" and e["code"] == "ENOENT":
             return None
         messages = json.loads(e["sessions"])["messages"]

@@ -61,6 +61,15 @@ class Daemon:
                     return None
                 time.sleep(0.001)
 
+    def ready(self):
+        """A client, when hobd has the fingerprint of its model: from then on a session's tokens outlive hobd."""
+        c, end = self.client(), time.monotonic() + 60
+        assert c, self.log()
+        while not json.loads(c.ask("status")["status"]).get("cache", {}).get("disk"):
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.01)
+        return c
+
     def stop(self):
         self.p.send_signal(signal.SIGTERM)
         assert self.p.wait(60) == 0, self.log()
@@ -243,6 +252,9 @@ class Trial:
         subprocess.run([build / "tests/support/mktiny", "--seed", "7", "-o", model], check=True)
         self.cold = Cold(folder / "cold", build, model)
         self.d = Daemon(folder / "hot", build, model, "--threads", 1, "--kv-bytes", "200K", "--parallel", 3)
+        self.d.start()
+        self.d.ready().close()
+        self.d.stop()
         self.users = [User(tag, self.cold, random.Random(seed + i)) for i, tag in enumerate("abc", 1)]
         self.read, self.expired = 0, False
 

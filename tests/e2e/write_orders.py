@@ -79,6 +79,7 @@ class Recording:
         d.expires, rng = False, random.Random(seed)
         for life in range(lives):
             d.start(**recorded(build, self.log))
+            d.ready().close()
             users = [Noting(chr(ord("a") + 2 * life + k), self.cold, random.Random(rng.random()), d, self.log, requests) for k in range(2)]
             for u in users:
                 u.start()
@@ -114,15 +115,14 @@ class Recording:
             shutil.move(str(top), root / top.name)
         d.start()
         try:
-            c = d.client()
-            assert c, d.log()
+            c = d.ready()
             assert {s["name"] for s in c.sessions()} == set(sessions), (number, d.log())
             for name, texts in sorted(sessions.items())[:4]:
                 shown = tuple(m["content"] for m in c.session(name)["messages"] if m["role"] == "user")
                 assert shown == texts, (number, name, shown, texts)
                 if len(texts) < 4:
-                    a, text = c.answer(WORDS[0], session=name, **KEYS), texts + (WORDS[0],)
-                    assert (a.text, a.ids, a.logprobs) == self.cold.answer(text), (number, name)
+                    a, want = c.answer(WORDS[0], session=name, **KEYS), self.cold.answer(texts + (WORDS[0],))
+                    assert (a.text, a.ids, a.logprobs) == want, (number, name, texts, a.end, a.text, a.logprobs, want)
             c.close()
             d.stop()
             assert not d.parts(), (number, d.parts())

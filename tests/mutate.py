@@ -293,9 +293,11 @@ def reach(o):
         known.write_text(json.dumps(reached))
 
 
-def killer(build, tests, covering, number):
-    """The test that fails with this mutant; None."""
+def killer(build, tests, covering, number, quick):
+    """The test that fails with this mutant; None: all pass; "": those that take at most @quick seconds pass."""
     for seconds, name in covering:
+        if quick and seconds > quick:
+            return ""
         if not run_test(build, tests[name], 4 * seconds + 5, MUTANT_ID=str(number)):
             return name
     return None
@@ -318,8 +320,8 @@ def run(o):
             continue
         if time.monotonic() > end:
             break
-        done[str(m["id"])] = killer(build, tests, sorted(by.get(m["id"], [])), m["id"])
-    results.write_text(json.dumps(done))
+        done[str(m["id"])] = killer(build, tests, sorted(by.get(m["id"], [])), m["id"], o.quick)
+        results.write_text(json.dumps(done))
     print(f"{sum(str(m['id']) in done for m in order)} of {len(order)} mutants of the sample have run")
 
 
@@ -367,7 +369,8 @@ def main():
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--minutes", type=float, default=4.5)
     a.add_argument("--tests", default="", help="build and look at the tests whose names begin with this regular expression only")
-    a.add_argument("--again", action="store_true", help="run survivors again")
+    a.add_argument("--quick", type=float, default=0, help="only tests that take at most so many seconds")
+    a.add_argument("--again", action="store_true", help="run survivors again, with all tests")
     o = a.parse_args()
     {"prepare": prepare, "compile": compile_, "reach": reach, "run": run, "report": report}[o.what](o)
 

@@ -76,6 +76,45 @@ static void requests(void **state)
     assert_int_equal(read_text("{'type': 'detokenize', 'id': 1, 'ids': [2147483647]}", false), 0);
 }
 
+/* The names of features that a daemon has. */
+static void features(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t feature;
+    } known[] = {{"constraint", PROTO_FEATURE_CONSTRAINT}, {"thinking", PROTO_FEATURE_THINKING},
+                 {"tools", PROTO_FEATURE_TOOLS},           {"media", PROTO_FEATURE_MEDIA},
+                 {"embed", PROTO_FEATURE_EMBED},           {"fireworks", 0}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        char text[128];
+        struct buf b = BUF_INIT;
+        struct proto_event e;
+        snprintf(text, sizeof(text), "{'event': 'hello', 'version': 1, 'software': 'x', 'features': ['none', '%s']}",
+                 known[i].name);
+        pack(&b, text);
+        assert_int_equal(proto_read_event(&e, b.data, b.len), 0);
+        assert_int_equal(e.features, known[i].feature);
+        proto_event_fini(&e);
+        buf_fini(&b);
+    }
+}
+
+/* Messages are scanned before msgpack allocates anything for them: it would believe their counts. */
+static void messages_are_scanned(void **state)
+{
+    static const char many[] = "\x82\xa4type\xa4stop\xa1x\xdd\xff\xff\xff\xff",
+                      extension[] = "\x82\xa4type\xa4stop\xa1x\xd4\1\1";
+    struct proto_request r;
+    char deep[64] = "\x81\xa1x";
+    memset(deep + 3, 0x91, sizeof(deep) - 4);
+    assert_int_equal(proto_read_request(&r, many, sizeof(many) - 1), -EBADMSG);
+    assert_non_null(strstr(error_text(-EBADMSG), "a count beyond the end"));
+    assert_int_equal(proto_read_request(&r, deep, sizeof(deep)), -EBADMSG);
+    assert_non_null(strstr(error_text(-EBADMSG), "nested too deep"));
+    assert_int_equal(proto_read_request(&r, extension, sizeof(extension) - 1), -EBADMSG);
+    assert_non_null(strstr(error_text(-EBADMSG), "an extension type"));
+}
+
 /* A message with a list of @n elements @each. */
 static int read_list(const char *before, const char *each, size_t n, const char *behind, bool event)
 {
@@ -114,8 +153,8 @@ static void lengths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events),
-        cmocka_unit_test(requests),
+        cmocka_unit_test(events),   cmocka_unit_test(requests),
+        cmocka_unit_test(features), cmocka_unit_test(messages_are_scanned),
         cmocka_unit_test(lengths),
     };
     return cmocka_run_group_tests_name("proto-limits", tests, NULL, NULL);

@@ -110,15 +110,15 @@ class Cold:
 
 
 class User(threading.Thread):
-    """Works on its sessions until the daemon is killed. @have: session -> (its texts, when it was used last); @open: the
-    request that no answer has come for."""
+    """Works on its sessions until the daemon is killed. @have: session -> (its texts, when it was used last, or
+    somewhat earlier); @open: the request that no answer has come for, sent at @began."""
 
     def __init__(self, tag, cold, rng, before=None):
         super().__init__()
         self.tag, self.cold, self.rng, self.many = tag, cold, rng, MANY
-        self.have, self.open, self.made, self.trouble, self.counts = {}, None, 0, None, {}
+        self.have, self.open, self.began, self.made, self.trouble, self.counts = {}, None, 0, 0, None, {}
         if before:
-            self.have, self.open, self.made, self.counts = before.have, before.open, before.made, before.counts
+            self.have, self.open, self.began, self.made, self.counts = before.have, before.open, before.began, before.made, before.counts
 
     def work(self, daemon):
         """Begin; returns the thread, for daemon @daemon."""
@@ -157,13 +157,13 @@ class User(threading.Thread):
         what, name, to, text, _ = op
         have, texts = dict(self.have), self.have.get(name, ((), 0))[0]
         if what == "turn":
-            have[name] = (texts + (text,), time.time())
+            have[name] = (texts + (text,), self.began)
         elif what in ("fork", "turn fork"):
-            have[to] = (texts + (text,) * (what == "turn fork"), time.time())
+            have[to] = (texts + (text,) * (what == "turn fork"), self.began)
         elif what in ("rename", "remove"):
             have.pop(name, None)
             if what == "rename":
-                have[to] = (texts, time.time())
+                have[to] = (texts, self.began)
         return have
 
     def more(self):
@@ -173,6 +173,7 @@ class User(threading.Thread):
     def step(self, c):
         """One request. False: the daemon stops."""
         self.open = self.open or self.plan()
+        self.began = time.time()
         what, name, to, text, uuid = self.open
         have, a = self.after(self.open), None
         if what in ("turn", "turn fork", "again"):

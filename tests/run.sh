@@ -34,7 +34,7 @@ quietly() {
 
 # gcc includes the sanitizers' libraries. git: a test compares the checkout with the design.
 need_to_build libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind \
-    git tmux shellcheck spin python3-pil python3-numpy chromium chromium-driver python3-selenium
+    git tmux shellcheck spin cppcheck python3-pil python3-numpy chromium chromium-driver python3-selenium
 
 build=$top/build
 options="--buildtype=release"

@@ -84,6 +84,8 @@ static int scanned(void *ctx, const struct session_found *f)
     session_order_append(x);
     if (session_log_place(x, f->inode, f->size) < 0) return -ENOMEM;
     memcpy(x->log.sum, f->sum, sizeof(x->log.sum));
+    memcpy(x->log.replaced_hash, f->head.replaced_hash, sizeof(x->log.replaced_hash));
+    memcpy(x->log.replaced_sum, f->head.replaced_sum, sizeof(x->log.replaced_sum));
     memcpy(x->log.bases, f->bases.list, sizeof(x->log.bases));
     x->log.n_bases = f->bases.n;
     x->last_use.realtime = f->summary.used;

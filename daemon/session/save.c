@@ -44,7 +44,7 @@ static int build(struct buf *b, const struct session *x, const struct session *f
 {
     struct session_bases bases = {.n = x->log.n_bases, .outcomes = from != x};
     memcpy(bases.list, x->log.bases, sizeof(bases.list));
-    int r = session_log_write_head(b, x, from == x ? NULL : from);
+    int r = session_log_write_head(b, x);
     size_t at = b->len;
     if (r == 0) r = session_log_begin(b);
     if (r == 0) r = session_bases_write(b, &bases, s);
@@ -79,7 +79,7 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
     int r = session_share_write(dir, x, from, !from->log.saved);
     if (r <= 0) return r;
-    r = session_log_write_head(&b, x, from == x || !from->log.size ? NULL : from);
+    r = session_log_write_head(&b, x);
     if (r == 0) r = write_turn(&b, from, true);
     if (r < 0) return r;
     uint64_t before = x->log.inode;
@@ -248,6 +248,10 @@ static int move_log(struct session *dst, struct session *src)
     int r = 0;
     if (src->log.size && src->log.rewrite) r = session_save(src); /* the head of the new log has its last checksum */
     if (r < 0) return r;
+    if (src->log.size) {
+        memcpy(dst->log.replaced_hash, src->key.hash, sizeof(dst->log.replaced_hash));
+        memcpy(dst->log.replaced_sum, src->log.sum, sizeof(dst->log.replaced_sum));
+    }
     _cleanup_(closep) int dir = session_dir_of(dst->owner->dir, dst->owner->path, dst->key.uid, true);
     r = dir < 0 ? dir : session_log_write(dir, dst, src);
     if (r < 0 && dst->log.size) (void)!session_log_unlink(dir, dst);

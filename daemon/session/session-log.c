@@ -111,16 +111,15 @@ int session_log_head(struct session_log_head *out, const uint8_t *data, size_t n
     return 0;
 }
 
-int session_log_write_head(struct buf *b, const struct session *x, const struct session *replaced)
+int session_log_write_head(struct buf *b, const struct session *x)
 {
-    static const uint8_t none[16];
     char uid[4], name_len = (char)(uint8_t)x->key.name.len;
     put_le(uid, x->key.uid, 4);
     int r = buf_append(b, SESSION_LOG_MAGIC, MAGIC_BYTES);
     if (r == 0) r = session_log_begin(b);
     if (r == 0) r = buf_append(b, uid, 4);
-    if (r == 0) r = buf_append(b, replaced ? replaced->key.hash : none, 16);
-    if (r == 0) r = buf_append(b, replaced ? replaced->log.sum : none, 16);
+    if (r == 0) r = buf_append(b, x->log.replaced_hash, 16);
+    if (r == 0) r = buf_append(b, x->log.replaced_sum, 16);
     if (r == 0) r = buf_append(b, &name_len, 1);
     if (r == 0) r = buf_append(b, x->key.name.data, x->key.name.len);
     return r < 0 ? r : session_log_finish(b, MAGIC_BYTES, SESSION_LOG_KIND_HEAD);

@@ -98,8 +98,8 @@ struct session_log_head {
 /* Read magic and head from the first @n bytes of a file. 0: *at is the offset of the next record; -EBADMSG: damaged;
  * -EOPNOTSUPP: another version. */
 int session_log_head(struct session_log_head *out, const uint8_t *data, size_t n, size_t *at);
-/* Append magic and head of a file of @x. @replaced: the session that @x is a rename of; NULL: none. 0 or -ENOMEM. */
-int session_log_write_head(struct buf *b, const struct session *x, const struct session *replaced);
+/* Append magic and head of a file of @x. 0 or -ENOMEM. */
+int session_log_write_head(struct buf *b, const struct session *x);
 
 /* Begin a record. @b ends with the 16 bytes before it; the caller appends the payload. 0 or -ENOMEM. */
 int session_log_begin(struct buf *b);

@@ -41,6 +41,8 @@ struct session_log {
     bool rewrite;        /* the bytes after @size are unknown: the next save writes a new file */
     bool saved;          /* the log has all of the content */
     bool proved;         /* this process has read or written all of it */
+    /* The session that was renamed to this one: its hash and the last checksum of its log. Zero: none. */
+    uint8_t replaced_hash[16], replaced_sum[16];
 };
 
 /* When it was acquired last. */

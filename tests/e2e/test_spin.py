@@ -33,6 +33,13 @@ FAIR = {
     22: "a request that had its quantum is preempted for a user with a smaller account (decide.c: preempt_reason)",
     23: "the account of a user that was absent is raised to the floor (decide.c: build_user_heap)",
 }
+RENAME = {
+    31: "the new log says which one it replaces (session-log.c: session_log_write_head)",
+    32: "a log that has changed since is not removed (open.c: finish_renames)",
+    33: "a log that is written anew still says it (session-log.c: session_log_write_head)",
+    34: "the new log is there before the old one is removed (save.c: move_log)",
+}
+MODELS = {"request": REQUEST, "session-log": LOG, "session-rename": RENAME, "fair": FAIR}
 
 
 def compile_model(folder, name, *flags):
@@ -63,13 +70,13 @@ def pans(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("name", ["request", "session-log", "fair"])
+@pytest.mark.parametrize("name", MODELS)
 def test_holds(pans, name):
     n, out = errors(pans(name))
     assert n == 0 and "Search not completed" not in out, out
 
 
-@pytest.mark.parametrize("name,mutant", [(name, m) for name, all in (("request", REQUEST), ("session-log", LOG), ("fair", FAIR)) for m in all])
+@pytest.mark.parametrize("name,mutant", [(name, m) for name, mutants in MODELS.items() for m in mutants])
 def test_finds_mutant(pans, name, mutant):
     n, out = errors(pans(name), mutant)
     assert n == 1, out

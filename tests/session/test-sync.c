@@ -196,6 +196,33 @@ static void test_a_rename_that_fails(void **state)
     }
 }
 
+/* The removal of the old log was not synced, and a loss of power brings it back, after the new log was written anew. */
+static void test_a_removal_that_is_lost(void **state)
+{
+    struct fixture *g = *state;
+    char log[256], aside[272];
+    fixture_say(g, 7, "a", 1);
+    fixture_path(log, g, 7, "a", ".log");
+    snprintf(aside, sizeof(aside), "%s.aside", log);
+    assert_int_equal(link(log, aside), 0);
+    struct session *a = fixture_acquire(g, 7, "a"), *b = beside(g, a, "b", true);
+    listen_to(3);
+    assert_int_equal(session_move(b, a), 0);
+    listen_to(0);
+    session_release(g->store, a);
+    fixture_turn(b, 2);
+    b->log.rewrite = true;
+    assert_int_equal(session_save(b), 0);
+    session_release(g->store, b);
+    fixture_close(g);
+    assert_int_equal(rename(aside, log), 0);
+    fixture_open(g);
+    assert_false(fixture_exists(g, 7, "a", ".log"));
+    b = fixture_acquire(g, 7, "b");
+    assert_int_equal(fixture_last(b), 2);
+    session_release(g->store, b);
+}
+
 /* Links are synced before the log that names them gets its name; a failed fork leaves no file. */
 static void test_a_fork(void **state)
 {
@@ -233,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_sync_that_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_first_save_that_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_rename_that_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_removal_that_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_fork, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,10 @@ def large(kind):
     return {"crowd": [(FIRST, [(kind, 16, 30)])], "big": 3_900_000}
 
 
+def greedy(kind, connections, outstanding):
+    return {"crowd": [(FIRST, [(kind, connections, outstanding)])]}
+
+
 MIXED = [("fork", 5, 4), ("warm", 5, 4), ("detach", 5, 4), ("answers", 5, 2), ("prompt", 2, 1), ("half", 5, 1),
          ("deaf", 5, 1), ("churn", 5, 1)]
 # name: crowd (uid, kinds with connections and outstanding); what the first of them has; seconds; megabytes of disk
@@ -74,6 +78,17 @@ ATTACKS = {
     "disk sessions": {"crowd": [(FIRST, [("fork", 16, 30), ("seeds", 16, 30)])], "big": 100_000, "forks": 32,
                       "disk": 64},
     "disk cache": {"crowd": [(FIRST, [("warm", 16, 2)])], "disk": 64},
+    # One user who takes as much of one resource as there is.
+    "greedy connections": {"crowd": [(FIRST, [("idle", 1000, 0)])]},
+    "greedy queue": greedy("queue", 64, 16),
+    "greedy memory": greedy("pool", 32, 8),
+    "greedy batch": greedy("batch", 64, 16),
+    "greedy embeddings": greedy("embed", 32, 8),
+    "greedy jobs": greedy("long text", 16, 8),
+    "greedy sessions": greedy("turns", 64, 8),
+    "greedy schemas": greedy("schema", 32, 8),
+    "greedy expressions": greedy("regex", 32, 8),
+    "greedy all": {"crowd": [(FIRST, [(k, 8, 8) for k in ("queue", "pool", "batch", "embed", "long text", "turns", "schema", "regex")])]},
 }
 
 

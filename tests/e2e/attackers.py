@@ -69,7 +69,22 @@ KINDS = {
     "deaf": ("deaf", lambda: [raw(max_tokens=200, ignore_eos=True)]),
     "churn": ("churn", lambda: [frame("status")]),
     "idle": ("hold", lambda: []),
+    "queue": ("ask", lambda: [raw(max_tokens=64, ignore_eos=True)]),
+    "pool": ("ask", lambda: [raw(prompt=WORD + WORDS * 10, max_tokens=64, ignore_eos=True)]),
+    "batch": ("ask", lambda: [raw(priority="batch", prompt=WORD + WORDS * 4, max_tokens=200, ignore_eos=True)]),
+    "embed": ("ask", lambda: [frame("embed", salt=WORD, texts=[f"{WORDS}{i}" for i in range(64)])]),
+    "long text": ("ask", lambda: [frame("tokenize", text=WORD + " a b c" * 100_000)]),
+    "turns": ("ask", lambda: [raw(session=WORD, max_tokens=1)]),
+    "schema": ("ask", lambda: [raw(prompt=WORD, max_tokens=1, on_limit="cut", constraint={"type": "schema", "text": schema()})]),
+    "regex": ("ask", lambda: [raw(prompt=WORD, max_tokens=1, constraint={"type": "regex", "text": WORD + "(a|b[c-x]{1,40}){1,200}"})]),
 }
+
+
+def schema():
+    """A JSON Schema of its own each time, which takes a while to compile."""
+    properties = {f"p{i}": {"type": "object", "properties": {f"q{k}": {"type": "string", "pattern": "^[a-z]{1,20}$"} for k in range(20)}}
+                  for i in range(20)}
+    return json.dumps({"title": WORD, "type": "object", "properties": {WORD: {"type": "integer"}, **properties}, "additionalProperties": False})
 
 
 def end_with_parent():

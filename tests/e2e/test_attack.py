@@ -14,6 +14,7 @@ import pytest
 
 import conftest
 from attackers import FIRST, VICTIM, Attackers, Manager, Victim, as_user, frame, second_hello, seed_sessions, wait_for
+from conftest import mktiny
 from hobproto import Client, Closed
 
 ATTACKER = conftest.BUILD / "tests" / "e2e" / "attacker"
@@ -118,6 +119,20 @@ def test_sessions_of_another_user(field, kind):
     field.start()
     seed_sessions(field.socket, FIRST, big=4000)
     check(field, *field.attack((FIRST, (kind, 16, 30))))
+
+
+def test_a_greedy_user_takes_nothing_from_a_modest_one(homes, tmp_path):
+    """Of each resource as much as there is: places in the queue, KV, vectors, jobs, sessions, constraints."""
+    f = Field(homes(mktiny(tmp_path / "m.gguf", "--seed", 7, "--arch", "qwen3", "--pooling", 3, "--ctx", 2048)))
+    try:
+        f.start("--kv-bytes", "4M", "--vector-cache", "1M", "--session-count", "100")
+        kinds = ("queue", "pool", "batch", "embed", "long text", "turns", "schema", "regex")
+        seen, _ = f.attack((FIRST, *((kind, 8, 8) for kind in kinds)), seconds=4)
+        assert f.d.poll() is None, f.counts
+        assert seen["samples"] and not seen["failed"] and not seen["refused"], (seen, f.counts)
+        assert f.counts["answers"] > 0, f.counts
+    finally:
+        f.clear()
 
 
 def test_four_users_idle_leave_room_for_a_newcomer(field):

@@ -61,13 +61,13 @@ TEMPLATE = (
 GROWTH = 1.01  # of the resident memory
 
 
-def make(place, build):
-    """The files of the model."""
+def make(place, build, *args):
+    """The files of the model, with @args of mktiny."""
     def tool(name, *args):
         subprocess.run([build / "tests" / "support" / name, *map(str, args)], check=True)
     (place / "template").write_text(TEMPLATE)
     tool("mktiny", "--seed", 7, "--arch", "qwen3", "--pooling", 3, "--dim", DIM, "--ctx", 1024, "--fim", "texts",
-         "--template", place / "template", "-o", place / "m.gguf")
+         "--template", place / "template", *args, "-o", place / "m.gguf")
     tool("mktiny", "--seed", 7, "--arch", "qwen3", "--layers", 1, "--dim", DIM, "--ctx", 1024, "--fim", "texts", "-o", place / "draft.gguf")
     for i, name in enumerate(("one", "two")):
         tool("mklora", "--seed", i + 1, "--size", 2, "-o", place / f"{name}.gguf", place / "m.gguf")
@@ -79,7 +79,9 @@ class Daemon:
         self.home, self.socket, self.log = place / name, place / f"{name}.sock", place / f"{name}.log"
         self.home.mkdir(exist_ok=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
-        env.update({f"XDG_{k}_HOME": str(self.home / k.lower()) for k in ("STATE", "CACHE", "DATA", "CONFIG")})
+        self.conf = place / f"{name}-config" / "hob" / "hobd.conf"  # not on the disk that is full at times
+        self.conf.parent.mkdir(parents=True)
+        env.update({f"XDG_{k}_HOME": str(self.home / k.lower()) for k in ("STATE", "CACHE", "DATA")}, XDG_CONFIG_HOME=str(self.conf.parents[1]))
         if preload:
             env["LD_PRELOAD"] = str(preload)
         out = open(self.log, "wb")
@@ -137,6 +139,11 @@ def sample(d):
             "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
             "disk_damaged": s.get("cache", {}).get("disk_damaged"), "drafted": s.get("speculation", {}).get("drafted"),
             "accepted": s.get("speculation", {}).get("accepted")}
+
+
+def children(pid):
+    """Of all threads of a process."""
+    return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
 
 
 class Faults(threading.Thread):
@@ -213,13 +220,9 @@ class Faults(threading.Thread):
             os.kill(p.pid, signal.SIGCONT)
 
     def kill_decoder(self):
-        children = Path(f"/proc/{self.d.p.pid}/task/{self.d.p.pid}/children").read_text().split()
-        for task in Path(f"/proc/{self.d.p.pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                children += (task / "children").read_text().split()
-        if not children:
-            return False
-        os.kill(int(self.r.choice(children)), signal.SIGKILL)
+        """The process that decodes one file. (Those that start it are not started again: the sandbox forbids it.)"""
+        found = [p for helper in children(self.d.p.pid) for p in children(helper)]
+        return bool(found) and os.kill(self.r.choice(found), signal.SIGKILL)
 
     def end(self):
         self.stopped.set()
@@ -227,10 +230,9 @@ class Faults(threading.Thread):
 
 
 def reload(d, k):
-    conf = d.home / "config" / "hob" / "hobd.conf"
-    conf.parent.mkdir(parents=True, exist_ok=True)
-    conf.with_suffix(".new").write_text(CONF[k % len(CONF)])
-    conf.with_suffix(".new").rename(conf)
+    new = d.conf.with_suffix(".new")
+    new.write_text(CONF[k % len(CONF)])
+    new.rename(d.conf)
     d.p.send_signal(signal.SIGHUP)
 
 
@@ -246,7 +248,7 @@ def soak(o, place):
         until = began + o.minutes * 60
         fork = multiprocessing.get_context("fork")
         for i in range(4):
-            names = [None] if FIRST + i != GATEWAY else [f"u{k}" for k in range(6)]
+            names = [None] if FIRST + i != GATEWAY else [f"u{k}" for k in range(3)]
             users.append(fork.Process(target=live, args=(FIRST + i, d.socket, o.threads, names, o.seed, o.few, until, place / f"user{i}"), daemon=True))
             users[-1].start()
         if o.faults:

@@ -14,9 +14,11 @@ TEXTS = 400    # that get vectors
 IMAGES = 60
 TURNS = 6      # of a conversation
 # How many numbers each kind has.
-NUMBERS = {"plain": 900, "raw": 300, "repeated": 150, "several": 120, "constrained": 240, "tools": 90, "image": 120, "adapter": 120, "infill": 120,
+NUMBERS = {"plain": 900, "raw": 300, "repeated": 150, "several": 120, "constrained": 120, "tools": 60, "image": 120, "adapter": 120, "infill": 120,
            "embed": 160, "rank": 60, "tokenize": 60, "detokenize": 30, "context": 60}
 CONVERSATIONS = 80
+# Distinct constraints. They may take 256 MiB, as each grows with the texts of answers, so that many would take hours to be steady.
+CONSTRAINTS = 10
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
     "city": {"type": "string", "maxLength": 8}, "days": {"type": "integer", "maximum": 9}}, "required": ["city"],
     "additionalProperties": False}}} for name in ("sky", "go")]
@@ -78,17 +80,19 @@ def schema(r):
     return json.dumps({"type": "object", "properties": {n: r.choice(kinds) for n in names}, "required": names, "additionalProperties": False})
 
 
-def constrained(r):
+def constraint(r):
     how = r.choice(["schema", "schema", "grammar", "regex", "choice"])
-    constraint = {"type": how}
     if how == "choice":
-        constraint["choices"] = [words(r, 1, 3) for _ in range(r.randint(2, 20))]
-    else:
-        one, other = r.sample(WORDS, 2)
-        constraint["text"] = {"schema": schema(r), "grammar": f'root ::= ("{one} " | "{other} " | [a-z]+ ". ")+',
-                              "regex": f"({one}|{other})(, ({one}|[a-f]{{1,{r.randint(2, 9)}}})){{2,6}}"}[how]
+        return {"type": how, "choices": [words(r, 1, 3) for _ in range(r.randint(2, 20))]}
+    one, other = r.sample(WORDS, 2)
+    return {"type": how, "text": {"schema": schema(r), "grammar": f'root ::= ("{one} " | "{other} " | [a-z]+ ". ")+',
+                                  "regex": f"({one}|{other})(, ({one}|[a-f]{{1,{r.randint(2, 9)}}})){{2,6}}"}[how]}
+
+
+def constrained(r):
     keys = {k: v for k, v in plain(r).items() if k not in ("stop", "ignore_eos")}
-    return {**keys, "constraint": constraint, "max_tokens": r.randint(60, 90), "on_limit": "cut"}
+    which = random.Random(f"constraint {r.randrange(CONSTRAINTS)}")
+    return {**keys, "constraint": constraint(which), "max_tokens": r.randint(60, 90), "on_limit": "cut"}
 
 
 def tools(r):

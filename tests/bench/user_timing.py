@@ -74,8 +74,8 @@ def between(c, item):
 
 
 def drafts(c, item):
-    """No time: fewer than 0 are the accepted proposals, which make an answer fast."""
-    return -answer(c, item)[-1][1]["usage"].get("accepted", 0)
+    """No time: minus the accepted proposals, which make an answer fast, as microseconds."""
+    return -1e-6 * answer(c, item)[-1][1]["usage"].get("accepted", 0)
 
 
 def end(c, kind, **keys):
@@ -136,14 +136,16 @@ def remove(c, item):
     return 0
 
 
-# name: what ada does, what bob measures, what ada measures as a control; words of an item; keys of Channel
+SLOW = ("--layers", 24, "--ffn", 1024)  # so that proposals are worth it
+PHASE = 0.025  # seconds from ada's request to bob's behind it: else bob's time tells for how long bob and the daemon have slept
+# name: what ada does, what bob measures, what ada does then; words of an item; arguments of hobd and mktiny; the other keys of Channel
 CHANNELS = {
     "first token": {"do": prompt, "probe": prompt},
     "first token, from disk": {"do": prompt, "probe": prompt, "batch": 250, "args": ("--kv-bytes", "2M")},
     "first token, in a queue": {"do": prompt, "probe": prompt, "busy": True, "args": ("--parallel", "2")},
     "first token, at the same time": {"do": prompt, "probe": prompt, "together": True, "words": 70},
-    "between tokens": {"do": between, "probe": between, "words": 8},
-    "accepted proposals": {"do": drafts, "probe": drafts, "words": 8},
+    "between tokens": {"do": between, "probe": between, "words": 8, "model": SLOW},
+    "accepted proposals": {"do": drafts, "probe": drafts, "words": 8, "model": SLOW},
     "embedding": {"do": embed, "probe": embed, "words": 40},
     "rank": {"do": rank, "probe": rank, "words": 40},
     "constraint": {"do": grammar, "probe": grammar, "words": 24},
@@ -194,10 +196,11 @@ def streams(path):
 
 
 class Channel:
-    def __init__(self, place, build, rng, do, probe, after=None, words=60, images=False, batch=1, args=(), busy=False, together=False, hit=False):
+    def __init__(self, place, build, rng, do, probe, after=None, words=60, images=False, batch=1, args=(), model=(), busy=False, together=False, hit=False):
         self.place, self.rng, self.do, self.probe, self.after = place, rng, do, probe, after
         self.words, self.images, self.batch, self.together, self.hit = words, images, batch, together, hit
         self.known, self.unknown, self.own = [], [], []
+        make(place, build, *model)
         self.d = Daemon(place, "timing", build, "--idle-exit", "0", *args)
         self.d.wait_ready()
         self.ada, self.bob = User(ADA, self.d.socket), User(BOB, self.d.socket)
@@ -213,8 +216,10 @@ class Channel:
         both = [(mine, self.known), (other, self.unknown)]
         self.rng.shuffle(both)
         for item, times in both:
-            if self.hit:  # the item is what ada asks again, or asks now
+            if self.hit:  # ada asks what she has asked before, or what she has not
+                began = time.perf_counter()
                 self.ada.do(self.do, item)
+                time.sleep(max(0, began + PHASE - time.perf_counter()))
             if self.together:
                 self.ada.ask(self.do, mine if item is mine else self.item())
             times.append(self.bob.do(self.probe, item))
@@ -303,7 +308,6 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="hob-timing-") as d:
             Path(d).chmod(0o755)
-            make(Path(d), o.build)
             r = measure(o, name, Path(d))
         row = [r["channel"], r["pairs"], r["auc"], f"{r['interval'][0]} to {r['interval'][1]}", r["control"], r["known_us"], r["unknown_us"], r["own_us"]]
         print(json.dumps(r) if o.json else "| " + " | ".join(map(str, row)) + " |", flush=True)

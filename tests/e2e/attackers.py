@@ -73,7 +73,7 @@ KINDS = {
     "pool": ("ask", lambda: [raw(prompt=WORD + WORDS * 10, max_tokens=64, ignore_eos=True)]),
     "batch": ("ask", lambda: [raw(priority="batch", prompt=WORD + WORDS * 4, max_tokens=200, ignore_eos=True)]),
     "embed": ("ask", lambda: [frame("embed", salt=WORD, texts=[f"{WORDS}{i}" for i in range(64)])]),
-    "long text": ("ask", lambda: [frame("tokenize", text=WORD + " a b c" * 100_000)]),
+    "long text": ("ask", lambda: [frame("tokenize", text=WORD + " a b c" * 15_000)]),
     "turns": ("ask", lambda: [raw(session=WORD, max_tokens=1)]),
     "schema": ("ask", lambda: [raw(prompt=WORD, max_tokens=1, on_limit="cut", constraint={"type": "schema", "text": schema()})]),
     "regex": ("ask", lambda: [raw(prompt=WORD, max_tokens=1, constraint={"type": "regex", "text": WORD + "(a|b[c-x]{1,40}){1,200}"})]),

@@ -4,13 +4,15 @@
 #include <malloc.h>
 
 #define AFTER_USEC 2000000ull
-#define LEAST      (16ull << 20) /* free in the allocator's arenas */
+#define LEAST      (1ull << 20) /* free in the allocator's arenas */
+#define PART       16           /* and at least this part of what is in use: a trim walks all free chunks */
 
 static int on_timer(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct memory_trim *t = ctx;
     t->armed = false;
-    if (mallinfo2().fordblks >= LEAST) malloc_trim(0);
+    struct mallinfo2 heap = mallinfo2();
+    if (heap.fordblks >= LEAST && heap.fordblks >= heap.uordblks / PART) malloc_trim(0);
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static uint64_t accepted, bytes;
-static size_t free_bytes;
+static size_t free_bytes, used_bytes;
 static int trims;
 
 uint64_t __wrap_service_accepted(const struct service *s);
@@ -26,7 +26,7 @@ uint64_t __wrap_service_bytes(const struct service *s)
 
 struct mallinfo2 __wrap_mallinfo2(void)
 {
-    return (struct mallinfo2){.fordblks = free_bytes};
+    return (struct mallinfo2){.fordblks = free_bytes, .uordblks = used_bytes};
 }
 
 int __wrap_malloc_trim(size_t pad)
@@ -38,7 +38,7 @@ int __wrap_malloc_trim(size_t pad)
 static int setup(void **state)
 {
     struct memory_trim *t = *state = calloc(1, sizeof(*t));
-    accepted = bytes = 0;
+    accepted = bytes = used_bytes = 0;
     free_bytes = 1 << 30;
     trims = 0;
     return t ? sd_event_new(&t->event) : -1;
@@ -104,19 +104,27 @@ static void test_many_requests(void **state)
     assert_int_equal(trims, 2);
 }
 
+/* Trims only when @least bytes are free. */
+static void check_least(struct memory_trim *t, size_t least)
+{
+    int before = trims;
+    free_bytes = least - 1;
+    accepted++;
+    memory_trim_look(t, NULL);
+    expire(t);
+    assert_int_equal(trims, before);
+    free_bytes = least;
+    accepted++;
+    memory_trim_look(t, NULL);
+    expire(t);
+    assert_int_equal(trims, before + 1);
+}
+
 static void test_little_is_free(void **state)
 {
-    struct memory_trim *t = *state;
-    free_bytes = (16 << 20) - 1;
-    accepted = 1;
-    memory_trim_look(t, NULL);
-    expire(t);
-    assert_int_equal(trims, 0);
-    free_bytes++;
-    accepted = 2;
-    memory_trim_look(t, NULL);
-    expire(t);
-    assert_int_equal(trims, 1);
+    check_least(*state, 1 << 20);
+    used_bytes = 1 << 30;
+    check_least(*state, 64 << 20);
 }
 
 int main(void)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/disk/disk-state.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+
+enum { RECOUNT_PART = 10 }; /* at most about this part of the time is spent on counting */
 
 struct list {
     struct disk_entry *entries;
@@ -46,19 +49,36 @@ static int list_dir(struct list *l, struct disk *d, DIR *dir)
     return 0;
 }
 
+/* The lock is held: no name is added or removed during the count. */
+static int list_all(struct list *l, struct disk *d)
+{
+    int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = dir ? list_dir(l, d, dir) : -errno;
+    if (dir)
+        closedir(dir);
+    else
+        closep(&fd);
+    return r;
+}
+
+void disk_recount(struct disk *d)
+{
+    struct list l = {0};
+    uint64_t began = clock_now_usec();
+    if (!d->astray || began < d->recount_next) return;
+    d->astray = list_all(&l, d) < 0;
+    free(l.entries);
+    uint64_t end = clock_now_usec();
+    d->recount_next = end + RECOUNT_PART * (end - began);
+}
+
 int disk_list(struct disk *d, struct disk_entry **out, size_t *n)
 {
     struct list l = {0};
-    int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    int r = dir ? 0 : -errno;
-    if (r && fd >= 0) close(fd);
-    if (!r) {
-        pthread_mutex_lock(&d->lock); /* no name is added or removed during the count */
-        r = list_dir(&l, d, dir);
-        pthread_mutex_unlock(&d->lock);
-        closedir(dir);
-    }
+    pthread_mutex_lock(&d->lock);
+    int r = list_all(&l, d);
+    pthread_mutex_unlock(&d->lock);
     *out = l.entries;
     *n = l.n;
     if (!r) return 0;

@@ -24,7 +24,9 @@ struct disk {
     uint64_t writing, owed; /* blocks that are being written; bytes that the rate does not count yet */
     uint64_t parts;         /* temporary names used so far */
     uint64_t written, read, damaged;
-    int64_t newest; /* the latest mtime of all files, in ns */
+    bool astray;           /* @files and @bytes are wrong: somebody else has removed or changed a file */
+    uint64_t recount_next; /* us; not before */
+    int64_t newest;        /* the latest mtime of all files, in ns */
     struct disk_rate rate;
 };
 
@@ -71,6 +73,10 @@ struct disk_entry {
     bool part;
     bool odd; /* not a regular file */
 };
+
+/* If @astray, count the files and their bytes anew, but not a short time after the last count, so that counting takes
+ * little of the time. The lock is held. */
+void disk_recount(struct disk *d);
 
 /* Lists all names of blocks and temporary files at one moment, and sets the count of files. 0: the caller frees *out.
  * -errno: *out is NULL. */

@@ -215,6 +215,7 @@ static int publish(struct disk *d, const char *part, const char *name)
         d->files++;
         d->bytes += disk_file_counts(d, &new);
         d->written += disk_file_counts(d, &new);
+        disk_recount(d);
     }
     pthread_mutex_unlock(&d->lock);
     return r;
@@ -273,7 +274,13 @@ int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
     struct stat st;
     const char *wrong;
     _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
-    if (fd == -ENOENT) return error_say(fd, "%s/%s was removed", d->path, name.s);
+    if (fd == -ENOENT) {
+        pthread_mutex_lock(&d->lock);
+        d->astray = true;
+        disk_recount(d);
+        pthread_mutex_unlock(&d->lock);
+        return error_say(fd, "%s/%s was removed", d->path, name.s);
+    }
     if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
     const uint64_t bytes = disk_payload_bytes(d, info->lacks);
     if (!wrong && disk_file_runs(d, &st, info->lacks) != info->n_runs) wrong = "has other contents than were written";
@@ -301,6 +308,9 @@ bool disk_drop(struct disk *d, struct prefix_id id, bool damaged)
     bool removed = fstatat(d->dir, name.s, &st, AT_SYMLINK_NOFOLLOW) == 0 && unlinkat(d->dir, name.s, 0) == 0;
     if (removed) uncount(d, &st);
     if (removed && damaged) d->damaged++;
+    /* A missing file was counted, and a damaged one may have another size than it was counted with. */
+    d->astray = d->astray || !removed || damaged;
+    disk_recount(d);
     pthread_mutex_unlock(&d->lock);
     return removed;
 }

@@ -55,6 +55,41 @@ static void test_another_limit(void **state)
     disk_close(d);
 }
 
+/* Counting is spread over time. */
+static void check_files(struct disk *d, uint64_t missing, uint64_t files)
+{
+    for (int i = 0; i < 1000 && fixture_stats(d).bytes != files * FIXTURE_FILE; i++) {
+        usleep(1000);
+        disk_remove(d, fixture_info(missing).id);
+    }
+    assert_int_equal(fixture_stats(d).files, files);
+    assert_int_equal(fixture_stats(d).bytes, files * FIXTURE_FILE);
+}
+
+/* What somebody else removes or cuts takes no room any more. */
+static void test_removed_by_others(void **state)
+{
+    struct disk_config c = fixture_config(*state);
+    struct prefix_info info[5];
+    c.bytes_max = 5 * FIXTURE_FILE;
+    struct disk *d = fixture_open(&c);
+    for (uint64_t i = 0; i < 5; i++) {
+        info[i] = fixture_info(i);
+        assert_int_equal(fixture_write(d, i), 0);
+    }
+    assert_int_equal(unlink(block_path(*state, &info[0])), 0);
+    assert_int_equal(fixture_read(d, 0), -ENOENT);
+    check_files(d, 0, 4);
+    assert_int_equal(unlink(block_path(*state, &info[1])), 0);
+    disk_remove(d, info[1].id);
+    check_files(d, 1, 3);
+    assert_int_equal(truncate(block_path(*state, &info[2]), 1), 0);
+    assert_int_equal(fixture_read(d, 2), -EBADMSG);
+    check_files(d, 2, 2);
+    for (uint64_t i = 0; i < 3; i++) assert_int_equal(fixture_write(d, i), 0);
+    disk_close(d);
+}
+
 static void test_not_even_one(void **state)
 {
     struct disk_config c = fixture_config(*state);
@@ -392,6 +427,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_bytes_max),
         T(test_another_limit),
+        T(test_removed_by_others),
         T(test_not_even_one),
         T(test_small_files),
         T(test_rate_of_small_files),

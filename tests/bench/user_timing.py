@@ -10,8 +10,9 @@ usage: user_timing.py [--pairs N] [--only WORD]… [--resamples N] [--json] [--b
 A channel is a time that bob measures. For each pair, ada has done something with one of two things of the same kind and size, which are random;
 bob then asks about both, in random order. (Channels "… after": bob asks the same twice, once behind a request of ada's that found her cache, and
 once behind one that did not.) The AUC is the probability that bob's time for ada's thing is below that for the other: 0.5 says nothing, 0 and 1
-tell all. Its interval is that of 95%, by resampling pairs. As a control, ada asks again: she must see her own cache, so that the control is near 1
-where the channel can measure anything. The two questions of a pair are interleaved, so that what else runs on the machine meets both. The model is tiny, so that nothing hides a look-up. Prints a table.
+tell all. Its interval is that of 95%, by resampling pairs. As a control, ada asks again: she must see her own cache, so that the control is far
+from 0.5 where the channel can measure anything. The two questions of a pair are interleaved, so that what else runs on the machine meets both.
+The model is tiny, so that nothing hides a look-up. Prints a table.
 """
 import argparse
 import contextlib

@@ -85,8 +85,9 @@ void log_at(enum log_level level, const char *fmt, ...)
     len += (size_t)snprintf(line + len, sizeof(line) - len, "%s\n", after);
     for (size_t at = 0; at < len;) { /* one write, unless a pipe or the disk takes only a part */
         ssize_t done = write(STDERR_FILENO, line + at, len - at);
-        if (done < 0 && errno != EINTR) break;
-        if (done > 0) at += (size_t)done;
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) break;
+        at += (size_t)done;
     }
     errno = saved;
 }

@@ -18,9 +18,9 @@ struct namespace_secret {
 
 /*
  * Reads DIR/secret into *out. If the file does not exist, makes DIR and the file: random bytes, written to secret.part,
- * fsynced, and renamed; only one process does that at a time. Removes a secret.part that a killed process has left. @dir NULL: makes a random secret
- * for this process only. 0; -EBADMSG when the file has the wrong size, mode, owner or type; -errno. An error has a text
- * and leaves *out untouched when @dir is not NULL.
+ * fsynced, and renamed; only one process does that at a time. Removes a secret.part that a killed process has left.
+ * @dir NULL: makes a random secret for this process only. 0; -EBADMSG when the file has the wrong size, mode, owner or
+ * type; -errno. An error has a text and leaves *out untouched when @dir is not NULL.
  */
 int namespace_secret_load(struct namespace_secret *out, const char *dir);
 

@@ -15,9 +15,9 @@ void frame_decoder_fini(struct frame_decoder *d)
 /* 1: the length at the front is known and allowed; 0: not yet there; -EMSGSIZE. */
 static int length(const struct frame_decoder *d, uint32_t *len)
 {
-    const unsigned char *p = (const unsigned char *)d->in.data + d->at;
     size_t max = d->max ? d->max : FRAME_MAX;
-    if (d->in.len - d->at < HEADER) return 0;
+    if (d->in.len - d->at < HEADER) return 0; /* also where there is no memory yet */
+    const unsigned char *p = (const unsigned char *)d->in.data + d->at;
     *len = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     if (*len > max)
         return error_say(-EMSGSIZE, "a message of %lu bytes is over the limit of %zu", (unsigned long)*len, max);

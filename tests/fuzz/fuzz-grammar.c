@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/grammar/token-trie.h"
-#include "libcommon/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/text/tiny-tokenizer.h"
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TOKENS_MAX 12
 #define FUZZ_SHORT 4096 /* bytes of a completion */
 #define N_EXTRA    16
-
-void fuzz_fail(const char *what, const char *why)
-{
-    fprintf(stderr, "check failed: %s %s\n", what, why);
-    abort();
-}
-
-void fuzz_refused(int r)
-{
-    if (r != -EINVAL && r != -EBADMSG && r != -ENOTSUP && r != -EDOM && r != -E2BIG && r != -ELOOP && r != -ETIME)
-        fuzz_fail("an unknown error", strerror(-r));
-    if (strlen(error_text(r)) < 5) fuzz_fail("no message", error_text(r));
-}
 
 static struct token_trie *make_trie(void)
 {

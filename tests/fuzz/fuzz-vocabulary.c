@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Damaged vocabularies of every kind, with any text. Byte 0: the kind. Byte 1: the number of changes, each of three
- * bytes: a place (u16) and the byte that is put there. Then the text. */
+/* Damaged vocabularies of every kind, with any text. Byte 0: the kind; from 6 on BPE with any pre-tokenizer. Byte 1:
+ * the number of changes, each of three bytes: a place (u16) and the byte that is put there. Then the text. */
 #include "libcommon/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/text/tiny-words.h"
@@ -24,7 +24,43 @@ static void make(struct tiny_tokenizer *m, uint8_t kind)
 {
     static const struct tiny_token extra[] = {{"_a", 1, -1}, {"_", 1, -2}, {"<|im_end|>", 3, 0}, {"uu", 4, 0}};
     static const char *const merges[] = {"a b", "_ a", "_a b", "1 2", NULL};
-    switch (kind % 6) {
+    static const char *const pres[] = {"gpt-2",
+                                       "smollm",
+                                       "llama-bpe",
+                                       "dbrx",
+                                       "jais-2",
+                                       "minicpm5",
+                                       "qwen2",
+                                       "laguna",
+                                       "ufakzeka",
+                                       "qwen35",
+                                       "seed-coder",
+                                       "exaone-moe",
+                                       "deepseek-v3",
+                                       "spark2_5",
+                                       "afmoe",
+                                       "deepseek-llm",
+                                       "deepseek-coder",
+                                       "falcon",
+                                       "default",
+                                       "chameleon",
+                                       "superbpe",
+                                       "bloom",
+                                       "viking",
+                                       "kimi-k2",
+                                       "youtu",
+                                       "tiny_aya",
+                                       "tekken",
+                                       "gpt-4o",
+                                       "granite-embed-multi-97m",
+                                       "gemma4",
+                                       "sarvam-moe"};
+    enum { PRES = sizeof(pres) / sizeof(*pres) };
+    if (kind >= 6) {
+        tiny_bpe(m, pres[(kind - 6) % PRES], merges, extra, 4);
+        return;
+    }
+    switch (kind) {
     case 4:
         tiny_spm(m, extra, 4);
         break;
@@ -32,7 +68,7 @@ static void make(struct tiny_tokenizer *m, uint8_t kind)
         tiny_bpe(m, "smollm", merges, extra, 4);
         break;
     default:
-        tiny_sample(m, tiny_word_kinds[kind % 6]);
+        tiny_sample(m, tiny_word_kinds[kind]);
     }
 }
 

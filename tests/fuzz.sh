@@ -57,7 +57,7 @@ arguments() {
         sound) echo "-detect_leaks=0 -max_len=8192" ;;
         frame | values | render | json) echo "-max_len=256" ;;
         proto | calls | conf | kernel-files) echo "-max_len=1024" ;;
-        image | gguf | answer) echo "-max_len=8192" ;;
+        image | gguf) echo "-max_len=8192" ;;
         schema | gbnf | template) echo "-max_len=4096" ;;
         *) echo "-max_len=1024" ;;
     esac

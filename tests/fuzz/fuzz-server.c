@@ -28,7 +28,7 @@
 
 const char *const fuzz_seeds[] = {NULL};
 
-enum { PEERS = 4, STEPS_MAX = 64, WAIT_MS = 60000, SHORT_MS = 200 };
+enum { PEERS = 4, STEPS_MAX = 64, WAIT_MS = 60000, SHORT_MS = 200, WATCHDOG_MS = 20 };
 
 static struct daemon {
     char dir[64], model[96], path[96], state[96], cache[96], packed[96];
@@ -65,7 +65,7 @@ static void be_manager(void)
     d.manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     FUZZ_CHECK(bind(d.manager, (const struct sockaddr *)&a, sizeof(a)) == 0);
     setenv("NOTIFY_SOCKET", a.sun_path, 1);
-    setenv("WATCHDOG_USEC", "20000", 1);
+    setenv("WATCHDOG_USEC", "40000", 1); /* it is told at half of that */
     snprintf(path, sizeof(path), "%s/pressure", d.dir);
     FUZZ_CHECK(mkfifo(path, 0600) == 0);
     d.pressure = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -195,14 +195,16 @@ static bool read_events(struct wire *w)
     return ended;
 }
 
-/* Waits for events at most @ms. */
+/* Waits for events at most @ms, and reads meanwhile what the daemon, which waits for that, tells its manager. */
 static bool await(struct wire *w, int ms)
 {
-    struct pollfd p = {.fd = w->fd, .events = POLLIN};
+    struct pollfd p[2] = {{.fd = w->fd, .events = POLLIN}, {.fd = d.manager, .events = POLLIN}};
     while (w->fd > 0 && !w->eof) {
         if (read_events(w)) return true;
-        if (w->eof || poll(&p, 1, ms) <= 0) return false;
+        if (w->eof || ms < 0) return false;
+        const int n = poll(p, 2, ms < SHORT_MS ? ms : SHORT_MS);
         read_messages();
+        if (n <= 0 || !p[0].revents) ms -= n ? WATCHDOG_MS : SHORT_MS;
     }
     return false;
 }

@@ -275,4 +275,5 @@ def main():
     t.show()
 
 
-main()
+if __name__ == "__main__":
+    main()

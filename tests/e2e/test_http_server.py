@@ -97,7 +97,7 @@ def test_limits(shared):
 
 def test_large_bodies_share_a_budget(shared):
     """Of eight times --max-body, one user gets half: the fifth body waits, a small one does not."""
-    g = Gateway(shared, "--max-body", "1M", "--request-timeout", "10m")
+    g = Gateway(shared, "--max-body", "1M", "--request-timeout", "10min")
     head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"
     many = [g.connect() for _ in range(4)]
     for s in many:

@@ -74,6 +74,8 @@ class EmbedPeer:
                     self.prompts.append(m)
                     send({"event": "text", "id": m["id"], "index": 0, "text": "It is so [1]."})
                     self.done(m, send)
+                else:  # also the "stop" at the end of a test
+                    send({"event": "error", "id": m["id"], "code": "EOPNOTSUPP", "message": "this peer only embeds"})
         except (EOFError, OSError):
             c.close()
 

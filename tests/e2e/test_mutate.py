@@ -16,6 +16,7 @@ static int f(const char *s, int n)
     for (int i = 0; i < n; i++)
         if (!s || (s[i] == text[i] && p->x >= 1 << 3)) return -1;
     bool last = n > 3 ? true : false;
+    first = p->x = k == 2 ? 1 : 0;
     return g(n) < 0;
 }
 """
@@ -27,7 +28,7 @@ def test_each_part_of_a_condition():
     for m in made:
         kinds.setdefault(m["what"], "")
         kinds[m["what"]] += WORDS[m["kind"]]
-    assert kinds == {"i < n": "FM", "!s": "FT", "s[i] == text[i]": "FT", "p->x >= 1 << 3": "FTM", "n > 3": "FTM", "g(n) < 0": "FTM"}
+    assert kinds == {"i < n": "FM", "!s": "FT", "s[i] == text[i]": "FT", "p->x >= 1 << 3": "FTM", "n > 3": "FTM", "k == 2": "FT", "g(n) < 0": "FTM"}
     assert [m["id"] for m in made] == list(range(10, 10 + len(made)))
     assert "(mutant_(10) ? 0 : (mutant_(11) ? (i ) <= ( n) : (i < n)))" in text
     assert text.count("\n") == TEXT.count("\n")  # a survivor has the line of the source

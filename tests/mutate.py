@@ -243,14 +243,14 @@ def prepare(o):
     tree, build = o.work / "tree", o.work / "tree" / "build"
     shutil.rmtree(o.work, ignore_errors=True)
     tree.mkdir(parents=True)
-    files = subprocess.run(["git", "-C", str(TOP), "ls-files"], check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    files = subprocess.run(["git", "-C", str(TOP), "ls-files", "-co", "--exclude-standard"], check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
     for f in filter(None, files):
         if (TOP / f).exists():
             (tree / f).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(TOP / f, tree / f, follow_symlinks=False)
     mutants = []
     for pattern in o.files or SOURCES:
-        for path in sorted(TOP.glob(pattern)):
+        for path in sorted(p for p in TOP.glob(pattern) if p.name != "prefix-check.c"):  # only tests call it
             name = str(path.relative_to(TOP))
             text, more = mutate(name, path.read_text(), len(mutants) + 1)
             (tree / name).write_text(text)

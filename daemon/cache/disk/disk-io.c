@@ -33,7 +33,6 @@ int disk_file_open(const struct disk *d, const char *name, struct stat *st, cons
 {
     _cleanup_(closep) int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     *wrong = NULL;
-    if (fd < 0 && errno == ENOENT) return -ENOENT;
     if (fd < 0 && (errno == ELOOP || errno == ENXIO))
         *wrong = "is not a regular file";
     else if (fd < 0 && (errno == EACCES || errno == EPERM))

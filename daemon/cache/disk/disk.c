@@ -65,7 +65,8 @@ int disk_open(struct disk **out, const struct disk_config *c)
     disk_rate_init(&d->rate, d->file, c->bytes_a_minute);
     d->path = strdup(c->dir);
     if (!d->path) return -ENOMEM;
-    if (getrandom(&d->run, sizeof(d->run), 0) != sizeof(d->run)) return error_origin(-errno);
+    const ssize_t drawn = getrandom(&d->run, sizeof(d->run), 0);
+    if (drawn != sizeof(d->run)) return error_origin(drawn < 0 ? -errno : -EIO);
     d->dir = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->dir < 0) return error_say(-errno, "cannot open %s: %s", d->path, strerror(errno));
     r = claim(d);

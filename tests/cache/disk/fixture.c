@@ -178,9 +178,9 @@ void fixture_put(const char *path, const void *bytes, size_t n)
     close(fd);
 }
 
-void fixture_resum(uint8_t file[FIXTURE_FILE])
+void fixture_resum(uint8_t header[FIXTURE_HEADER])
 {
     XXH128_canonical_t c;
-    XXH128_canonicalFromHash(&c, XXH3_128bits(file, FIXTURE_HEADER - 16));
-    memcpy(file + FIXTURE_HEADER - 16, c.digest, 16);
+    XXH128_canonicalFromHash(&c, XXH3_128bits(header, FIXTURE_HEADER - 16));
+    memcpy(header + FIXTURE_HEADER - 16, c.digest, 16);
 }

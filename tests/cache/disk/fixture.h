@@ -53,4 +53,4 @@ const struct fixture_found *fixture_scan(struct disk *d);
 void fixture_bytes(const struct place *p, uint8_t out[FIXTURE_FILE], uint64_t i);
 void fixture_put(const char *path, const void *bytes, size_t n);
 /* Recomputes the checksum of a header. */
-void fixture_resum(uint8_t file[FIXTURE_FILE]);
+void fixture_resum(uint8_t header[FIXTURE_HEADER]);

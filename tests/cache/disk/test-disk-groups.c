@@ -118,12 +118,48 @@ static void test_wrong_groups(void **state)
     }
 }
 
+/* A large file whose size is possible, but not with the groups that its head names. */
+static void test_large_with_wrong_groups(void **state)
+{
+    static uint8_t payload[1 << 16];
+    struct disk_config c = fixture_config(*state);
+    struct prefix_info info = info_of(1, 2);
+    uint8_t header[FIXTURE_HEADER];
+    c.payload = sizeof(payload);
+    c.parts[1] = 5000;
+    struct disk *d = fixture_open(&c);
+    assert_int_equal(disk_write(d, &info, payload), 0);
+    int fd = open(block_path(*state, &info), O_RDWR);
+    assert_int_equal(read(fd, header, sizeof(header)), sizeof(header));
+    header[13] = 0;
+    fixture_resum(header);
+    assert_int_equal(pwrite(fd, header, sizeof(header), 0), sizeof(header));
+    close(fd);
+    assert_int_equal(fixture_scan(d)->n, 0);
+    assert_int_equal(fixture_stats(d).damaged, 1);
+    disk_close(d);
+}
+
+/* Room for a part of a run that the block does not have. */
+static void test_longer(void **state)
+{
+    struct disk_config c = fixture_config(*state);
+    struct disk *d = fixture_open(&c);
+    const struct prefix_info info = fixture_info(1);
+    write_block(d, 1, 0);
+    assert_int_equal(truncate(block_path(*state, &info), FIXTURE_FILE + 32), 0);
+    assert_int_equal(fixture_read(d, 1), -EBADMSG);
+    disk_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(test_replaced, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(test_wrong_groups, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(test_large_with_wrong_groups, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(test_longer, place_setup, place_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "libcommon/error.h"
 #include "tests/cache/disk/fixture.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -255,6 +256,7 @@ static void test_parts(void **state)
     fixture_put(place_path(*state, disk_part_name(d->run, 0).s), "busy", 4);
     assert_int_equal(fixture_scan(d)->n, 0);
     assert_int_equal(place_count(*state, ""), 1);
+    assert_true(fixture_stats(d).files == 0 && fixture_stats(d).bytes == 0);
     assert_int_equal(access(place_path(*state, disk_part_name(d->run, 0).s), F_OK), 0);
     assert_int_equal(fixture_stats(d).damaged, 0);
     assert_int_equal(fixture_write(d, 1), 0); /* its first temporary name is taken */
@@ -382,6 +384,11 @@ static void test_too_large(void **state)
     c.payload = (uint64_t)INT64_MAX - 8;
     assert_int_equal(disk_open(&d, &c), -EINVAL);
     assert_null(d);
+    c.payload = SSIZE_MAX - 1 - FIXTURE_HEADER; /* a file can have so many bytes */
+    disk_close(fixture_open(&c));
+    c.payload++;
+    assert_int_equal(disk_open(&d, &c), -EINVAL);
+    assert_null(disk_close(NULL));
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)

@@ -6,6 +6,7 @@
 #include "libcommon/proto.h"
 #include "tests/libcommon/check.h"
 #include "tests/libcommon/pack.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ static void refuse(const char *text, bool event, const char *words)
     if (!strstr(error_text(r), words)) fail_msg("%s: %s", text, error_text(r));
 }
 
+#define RAW "{'type': 'generate', 'id': 1, 'raw': true, 'prompt': 'x'"
+
 static void events(void **state)
 {
     static const char *const wrong[][2] = {
@@ -42,6 +45,18 @@ static void events(void **state)
         {"{'event': 'text', 'id': 1, 'text': 'x', 'top': [[2147483648, 0.5, b'x']]}", "must begin with a token id"},
         {"{'event': 'text', 'id': 1, 'text': 'x', 'top': [[1, 0.5, 'x']]}", "must end with bytes"},
         {"{'event': 'text', 'id': 1, 'text': 'x', 'top': [[1, 'x', b'x']]}", "must be"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'ids': [0.0]}", "element 0 is not a token id"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'ids': [2147483648]}", "element 0 is not a token id"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'top': 5}", "top: must be a list"},
+        {"{'event': 'error', 'id': 1, 'code': 5}", "code: must be a string"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': 5}", "media: must be a list of at most 128 maps"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'kind': 5}]}", "kind: must be a string"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'kind': 'smell'}]}", "kind: must be image or audio"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'tokens': 5}]}", "missing key 'kind'"},
+        {"{'event': 'embeddings', 'id': 1, 'tokens': 5, 'vectors': b'abcd'}", "tokens: must be a list"},
+        {"{'event': 'embeddings', 'id': 1, 'tokens': {'a': 1}, 'vectors': b'abcd'}", "tokens: must be a list"},
+        {"{'event': 'scores', 'id': 1, 'tokens': [1], 'scores': b'abcd', 'method': 5}", "method: must be a string"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'index': 4294967296}", "index: must be a whole number"},
         {"{'event': 'embeddings', 'id': 1, 'tokens': [true], 'vectors': b'abcd'}",
          "element 0 is not a number of tokens"},
         {"{'event': 'embeddings', 'id': 1, 'tokens': [1, 4294967296], 'vectors': b'abcdefgh'}",
@@ -51,7 +66,16 @@ static void events(void **state)
         {"{'event': 'embeddings', 'id': 1, 'tokens': [1], 'first': 16384, 'vectors': b'abcd'}",
          "more texts than a request"},
     };
+    static const char *const right[] = {
+        "{'event': 'text', 'id': 1, 'text': 'x', 'ids': [2147483647], 'top': [[2147483647, 0.5, b'x']]}",
+        "{'event': 'text', 'id': 1, 'text': 'x', 'ids': [], 'logprobs': [], 'top': []}",
+        "{'event': 'done', 'id': 1, 'reason': 'tool_calls', 'media': []}",
+        "{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'kind': 'image'}, {'kind': 'audio'}]}",
+        "{'event': 'text', 'id': 1, 'text': 'x', 'index': 4294967295}",
+    };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) refuse(wrong[i][0], true, wrong[i][1]);
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)
+        if (read_text(right[i], true) < 0) fail_msg("%s: %s", right[i], error_text(-EINVAL));
     assert_int_equal(read_text("{'event': 'embeddings', 'id': 1, 'tokens': [1], 'cached': 1, 'first': 16383, "
                                "'vectors': b'abcd'}",
                                true),
@@ -69,10 +93,53 @@ static void requests(void **state)
         {"{'type': 'generate', 'id': 1, 'raw': true, 'prompt': 'x', 'logit_bias': [false]}", "logit_bias[0]: must be"},
         {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'assistant', 'content': 'x', 'tool_calls': true}]}",
          "tool_calls: must be"},
+        {"{'type': 'detokenize', 'id': 1, 'ids': 5}", "ids: must be a list of token ids"},
+        {"{'type': 'detokenize', 'id': 1, 'ids': {'a': 1}}", "ids: must be a list of token ids"},
+        {"{'type': 'detokenize', 'id': 1, 'ids': [0.0]}", "element 0 is not a token id"},
+        {RAW ", 'uuid': 5}", "uuid: must be 1 to 39"},
+        {RAW ", 'max_lines': 1}", "'max_lines' can be used only with infill"},
+        {RAW ", 'logit_bias': [{'a': 1, 'b': 2}]}", "logit_bias[0]: must be a list of a token and a number"},
+        {RAW ", 'logit_bias': {'a': 1}}", "logit_bias: must be a list"},
+        {RAW ", 'constraint': {'type': 'choice', 'choices': 5}}", "choices: must be a list of one or more strings"},
+        {RAW ", 'constraint': {'type': 'choice', 'choices': {'a': 'b'}}}", "choices: must be a list of one or more"},
+        {RAW ", 'constraint': {'type': 'choice', 'choices': []}}", "choices: must be a list of one or more strings"},
+        {RAW ", 'constraint': 5}", "constraint: must be a map"},
+        {RAW ", 'speculate': 'wildly'}", "speculate: must be"},
+        {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': 5}]}", "content: must be a string or"},
+        {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': [{'type': 5}]}]}",
+         "type: must be a string"},
+        {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'assistant', 'content': 'x', 'tool_calls': 5}]}",
+         "tool_calls: must be a list of one or more calls"},
+        {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'assistance', 'content': 'x', 'thinking': 'y'}]}",
+         "'thinking' can be used only with role assistant"},
+        {"{'type': 'generate', 'id': 1, 'fds': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', "
+         "'fd': 0.0}]}]}",
+         "fd: must be less than the number of descriptors"},
+        {"{'type': 'embed', 'id': 1, 'texts': 5}", "texts: must be a list of strings"},
+        {"{'type': 'embed', 'id': 1, 'texts': ['x'], 'dims': 65537}", "dims: must be a whole number from 1 to 65536"},
+        {"{'type': 'embed', 'id': 1, 'texts': ['x'], 'dims': 4294967297}", "dims: must be a whole number"},
+        {"{'type': 'hello', 'version': 1, 'features': 5}", "features: must be a list of strings"},
+        {"{'type': 'hello', 'version': 4294967297}", "version: must be a whole number"},
+        {"{'type': 'hello', 'version': 0.0}", "version: must be a whole number"},
         {"{'type': 'embed', 'id': 1, 'texts': 'x'}", "texts: must be a list of strings"},
         {"{'type': 'embed', 'id': 1, 'texts': ['x'], 'pooling': 'most'}", "pooling: must be"},
     };
+    static const char *const right[] = {
+        RAW ", 'speculate': 'draft'}",
+        RAW ", 'n': 1, 'session': 'a'}",
+        RAW ", 'n': 2}",
+        RAW ", 'continue': true, 'detach': true}",
+        RAW ", 'continue': true, 'note': 'x'}",
+        RAW ", 'session': 'a', 'detach': true, 'note': 'x', 'fork': 'b'}",
+        RAW ", 'logit_bias': [], 'uuid': '123456789-123456789-123456789-123456789'}",
+        "{'type': 'embed', 'id': 1, 'texts': ['x'], 'pooling': 'last', 'dims': 65536}",
+        "{'type': 'infill', 'id': 1, 'suffix': 'x'}",
+        "{'type': 'infill', 'id': 1, 'prefix': 'x'}",
+        "{'type': 'detokenize', 'id': 1, 'ids': []}",
+    };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) refuse(wrong[i][0], false, wrong[i][1]);
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)
+        if (read_text(right[i], false) < 0) fail_msg("%s: %s", right[i], error_text(-EINVAL));
     assert_int_equal(read_text("{'type': 'detokenize', 'id': 1, 'ids': [2147483647]}", false), 0);
 }
 
@@ -140,6 +207,9 @@ static void lengths(void **state)
          true},
         {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'assistant', 'content': '', 'tool_calls': [",
          "{'id': 'a', 'name': 'f', 'arguments': '{}'}", "]}]}", PROTO_CALLS_MAX, false},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [", "{'kind': 'image'}", "]}", PROTO_MEDIA_MAX, true},
+        {RAW ", 'constraint': {'type': 'choice', 'choices': [", "'x'", "]}}", PROTO_CHOICES_MAX, false},
+        {RAW ", 'logit_bias': [", "[1, 0.5]", "]}", PROTO_BIASES_MAX, false},
     };
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         for (int more = 0; more < 2; more++) {
@@ -150,12 +220,91 @@ static void lengths(void **state)
     }
 }
 
+/* As many texts with a vector as a request has, and one more. */
+static void vectors(void **state)
+{
+    for (size_t n = PROTO_TEXTS_MAX; n <= PROTO_TEXTS_MAX + 1; n++) {
+        struct buf behind = BUF_INIT;
+        assert_int_equal(buf_puts(&behind, "], 'vectors': b'"), 0);
+        for (size_t i = 0; i < n; i++) assert_int_equal(buf_puts(&behind, "abcd"), 0);
+        assert_int_equal(buf_append(&behind, "'}", 3), 0);
+        int r = read_list("{'event': 'embeddings', 'id': 1, 'tokens': [", "7", n, behind.data, true);
+        buf_fini(&behind);
+        assert_int_equal(r, n > PROTO_TEXTS_MAX ? -EINVAL : 0);
+        if (r < 0) assert_non_null(strstr(error_text(r), "tokens: must be a list of 1 to 16384 numbers"));
+    }
+}
+
+/* What an event keeps of a message that is wrong or unknown. */
+static void ids_of_events(void **state)
+{
+    static const struct {
+        const char *text;
+        int r;
+        uint64_t id;
+    } cases[] = {
+        {"{'event': 'sing', 'id': 7}", 0, 7},
+        {"{'event': 'sing', 'id': 'abcdefgh'}", 0, 0},
+        {"{'event': 'sing', 'id': 0.5}", 0, 0},
+        {"{'event': 5, 'id': 7}", -EINVAL, 7},
+        {"{'id': 7}", -EINVAL, 7},
+        {"{'event': 'hello', 'version': 9, 'features': []}", -EPROTO, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct buf b = BUF_INIT;
+        struct proto_event e;
+        pack(&b, cases[i].text);
+        assert_int_equal(proto_read_event(&e, b.data, b.len), cases[i].r);
+        assert_true(e.id == cases[i].id);
+        assert_int_equal(proto_read_event(&e, b.data, b.len - 1), -EBADMSG); /* cut off */
+        assert_true(e.id == 0);
+        if (cases[i].r == 0) proto_event_fini(&e);
+        buf_fini(&b);
+    }
+}
+
+static void read_method(const char *text, const char *want)
+{
+    struct buf b = BUF_INIT;
+    struct proto_event e;
+    pack(&b, text);
+    assert_int_equal(proto_read_event(&e, b.data, b.len), 0);
+    assert_string_equal(e.vectors.method, want);
+    proto_event_fini(&e);
+    buf_fini(&b);
+}
+
+static void methods(void **state)
+{
+    read_method("{'event': 'scores', 'id': 1, 'tokens': [1], 'scores': b'abcd', 'method': 'rank'}", "rank");
+    read_method("{'event': 'scores', 'id': 1, 'tokens': [1], 'scores': b'abcd', 'method': 'cosine'}", "cosine");
+    read_method("{'event': 'scores', 'id': 1, 'tokens': [1], 'scores': b'abcd', 'method': 'x'}", "other");
+}
+
+/* Bytes of a message that its error repeats. */
+static void printable(void **state)
+{
+    char key[256], text[600];
+    memset(key, 'k', sizeof(key));
+    for (size_t n = 38; n <= 43; n++) {
+        snprintf(text, sizeof(text), RAW ", '%.*s': 1}", (int)n, key);
+        snprintf(key + 100, 100, "'%.*s%s'", n > 40 ? 40 : (int)n, key, n > 40 ? "\xe2\x80\xa6" : "");
+        refuse(text, false, key + 100);
+        memset(key, 'k', sizeof(key));
+    }
+    refuse(RAW ", 'a\x7f\x1f\x01 b~': 1}", false, "'a??? b~'");
+    refuse(RAW ", 'a\xc3\xa4': 1}", false, "'a\xc3\xa4'");
+    refuse(RAW ", 'a\xc3': 1}", false, "'a?'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events),   cmocka_unit_test(requests),
-        cmocka_unit_test(features), cmocka_unit_test(messages_are_scanned),
-        cmocka_unit_test(lengths),
+        cmocka_unit_test(events),        cmocka_unit_test(requests),
+        cmocka_unit_test(features),      cmocka_unit_test(messages_are_scanned),
+        cmocka_unit_test(lengths),       cmocka_unit_test(vectors),
+        cmocka_unit_test(ids_of_events), cmocka_unit_test(methods),
+        cmocka_unit_test(printable),
     };
     return cmocka_run_group_tests_name("proto-limits", tests, NULL, NULL);
 }

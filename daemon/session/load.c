@@ -18,7 +18,7 @@
 
 #define FILE_MAX ((uint64_t)4 << 30)
 
-/* Append at most @most bytes of the file to @b. */
+/* Read at most @most bytes of the file into @b, which is empty. */
 static int read_file(int fd, struct buf *b, uint64_t most)
 {
     struct stat st;
@@ -27,13 +27,9 @@ static int read_file(int fd, struct buf *b, uint64_t most)
     uint64_t size = (uint64_t)st.st_size < most ? (uint64_t)st.st_size : most;
     if (size > FILE_MAX) return error_say(-EFBIG, "it has more than %d GiB", (int)(FILE_MAX >> 30));
     if (buf_reserve(b, (size_t)size) < 0) return error_origin(-ENOMEM);
-    while (b->len < (size_t)size) {
-        ssize_t n = pread(fd, b->data + b->len, (size_t)size - b->len, (off_t)b->len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_origin(-errno);
-        if (n == 0) break;
-        b->len += (size_t)n;
-    }
+    ssize_t n = session_log_get(fd, b->data, (size_t)size, 0);
+    if (n < 0) return error_origin((int)n);
+    b->len = (size_t)n;
     return 0;
 }
 

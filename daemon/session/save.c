@@ -105,8 +105,8 @@ static int check_end(int fd, const struct session *x)
     uint8_t sum[SESSION_LOG_SUM];
     if (fstat(fd, &st) < 0) return error_origin(-errno);
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != x->log.size) return 1;
-    ssize_t n = pread(fd, sum, sizeof(sum), (off_t)(x->log.size - sizeof(sum)));
-    if (n < 0) return error_origin(-errno);
+    ssize_t n = session_log_get(fd, sum, sizeof(sum), x->log.size - sizeof(sum));
+    if (n < 0) return error_origin((int)n);
     return n != (ssize_t)sizeof(sum) || memcmp(sum, x->log.sum, sizeof(sum)) != 0;
 }
 

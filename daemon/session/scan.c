@@ -50,8 +50,8 @@ static int read_end(int fd, const struct stat *st, struct session_found *f)
     };
     memset(f->sum, 0, sizeof(f->sum));
     if (f->size < sizeof(end)) return 0;
-    ssize_t n = pread(fd, end, sizeof(end), (off_t)(f->size - sizeof(end)));
-    if (n < 0) return -errno;
+    ssize_t n = session_log_get(fd, end, sizeof(end), f->size - sizeof(end));
+    if (n < 0) return (int)n;
     if (n != (ssize_t)sizeof(end)) return 0;
     memcpy(f->sum, end + SESSION_SUMMARY_BYTES, sizeof(f->sum));
     (void)!session_summary_read(end, &f->summary);
@@ -77,8 +77,8 @@ static int look(const struct scan *s, const char *name, struct session_found *f)
     _cleanup_(closep) int fd = openat(s->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) return -errno;
     if (!S_ISREG(st.st_mode)) return 1;
-    ssize_t n = pread(fd, head, sizeof(head), 0);
-    if (n < 0) return -errno;
+    ssize_t n = session_log_get(fd, head, sizeof(head), 0);
+    if (n < 0) return (int)n;
     int r = session_log_head(&f->head, head, (size_t)n, &at);
     if (r < 0) return r;
     s->hash(hash, f->head.name, f->head.name_len);

@@ -194,6 +194,19 @@ int session_log_put(int fd, const char *p, size_t n, uint64_t at)
     return 0;
 }
 
+ssize_t session_log_get(int fd, void *p, size_t n, uint64_t at)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t r = pread(fd, (char *)p + done, n - done, (off_t)(at + done));
+        if (r < 0 && errno == EINTR) continue;
+        if (r < 0) return -errno;
+        if (r == 0) break;
+        done += (size_t)r;
+    }
+    return (ssize_t)done;
+}
+
 /* Create @name with the bytes of @b; *inode is set when the file exists. */
 static int write_synced(int dir, const char *name, const struct buf *b, uint64_t *inode)
 {

@@ -131,6 +131,8 @@ int session_log_unlink(int dir, struct session *x);
 
 /* Write @n bytes at offset @at of the file. 0 or -errno. */
 int session_log_put(int fd, const char *p, size_t n, uint64_t at);
+/* Read @n bytes at offset @at, fewer only at the end of the file. How many; -errno (no message). */
+ssize_t session_log_get(int fd, void *p, size_t n, uint64_t at);
 /* Put a new, synced file with the bytes @b in place of the log of @x, and count it. 0. -ENOSPC and others (message):
  * nothing changed, unless x->log.inode did: then the directory is not synced. */
 int session_log_publish(int dir, struct session *x, const struct buf *b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/session/share.h"
 #include "daemon/session/quota.h"
+#include "daemon/session/session-log.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <assert.h>
@@ -90,7 +91,7 @@ static int check_base(int dir, const char *name, struct session_base *b, uint64_
     _cleanup_(closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) return 1;
     if (b->size < sizeof(end) || b->size > (uint64_t)st.st_size) return 1;
-    if (pread(fd, end, sizeof(end), (off_t)(b->size - sizeof(end))) != (ssize_t)sizeof(end)) return 1;
+    if (session_log_get(fd, end, sizeof(end), b->size - sizeof(end)) != (ssize_t)sizeof(end)) return 1;
     if (memcmp(end + SESSION_SUMMARY_BYTES, b->sum, sizeof(b->sum)) != 0 || !session_summary_read(end, s)) return 1;
     b->inode = st.st_ino;
     *bytes = (uint64_t)st.st_size;

@@ -2,6 +2,8 @@
 #include "libcommon/error.h"
 #include "libcommon/frame.h"
 #include "tests/libcommon/check.h"
+#include "tests/support/memory.h"
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +206,59 @@ static void an_idle_decoder_gives_back_its_memory(void **state)
     free(large);
 }
 
+/* A peer that always sends the beginning of the next frame too: what was popped is removed all the same. */
+static void popped_frames_take_no_memory(void **state)
+{
+    static const char frame[] = "\4\0\0\0body";
+    struct frame_decoder d = {0};
+    const char *body;
+    size_t len;
+    assert_int_equal(frame_feed(&d, frame, 1), 0);
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(frame_feed(&d, frame + 1, 7), 0);
+        assert_int_equal(frame_feed(&d, frame, 1), 0);
+        assert_int_equal(frame_peek(&d, &body, &len), 1);
+        assert_memory_equal(body, "body", 4);
+        frame_pop(&d);
+        assert_true(d.in.len <= 9);
+    }
+    assert_true(d.in.cap <= FRAME_CHUNK);
+    frame_decoder_fini(&d);
+}
+
+/* Without memory nothing changes, and the frames come when there is some again. */
+static void without_memory(void **state)
+{
+    struct frame_decoder d = {0};
+    char two[2 * 1004] = {0}, *memory = NULL;
+    const char *body;
+    size_t len;
+    for (int i = 0; i < 2; i++) {
+        memset(two + 1004 * i, 'a' + i, 1004);
+        frame_header((unsigned char *)two + 1004 * i, 1000);
+    }
+    memory_fail(0);
+    assert_int_equal(frame_feed(&d, two, sizeof(two)), -ENOMEM);
+    assert_true(memory_end());
+    assert_int_equal(frame_peek(&d, &body, &len), 0);
+    assert_int_equal(frame_feed(&d, two, sizeof(two)), 0);
+    memory_fail(0); /* the copy of the second */
+    assert_int_equal(frame_take(&d, &memory, &body), -ENOMEM);
+    assert_true(memory_end());
+    assert_null(memory);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(frame_peek(&d, &body, &len), 1);
+        assert_memory_equal(body, two + 1004 * i + 4, 1000);
+        memory_fail(i ? 0 : 1); /* its memory cannot be made smaller */
+        assert_int_equal(frame_take(&d, &memory, &body), 0);
+        assert_true(memory_end());
+        assert_memory_equal(body, two + 1004 * i + 4, 1000);
+        assert_int_equal(body[1000], 0);
+        free(memory);
+    }
+    frame_decoder_fini(&d);
+}
+
 static void header_is_little_endian(void **state)
 {
     unsigned char h[4];
@@ -224,6 +279,8 @@ int main(void)
         cmocka_unit_test(the_limit_itself_is_allowed),
         cmocka_unit_test(a_length_alone_reserves_nothing),
         cmocka_unit_test(an_idle_decoder_gives_back_its_memory),
+        cmocka_unit_test(popped_frames_take_no_memory),
+        cmocka_unit_test(without_memory),
         cmocka_unit_test(header_is_little_endian),
     };
 

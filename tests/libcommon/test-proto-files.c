@@ -4,6 +4,8 @@
 #include "libcommon/proto.h"
 #include "tests/libcommon/check.h"
 #include "tests/libcommon/pack.h"
+#include "tests/support/calls.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -76,6 +78,44 @@ static void large_files_go_by_descriptors(void **state)
     proto_request_fini(&read);
     proto_request_fini(&r);
     buf_fini(&out);
+}
+
+/* A file that cannot be written whole gets no descriptor, and none is left open. */
+static void writing_a_file_fails(void **state)
+{
+    static const int errors[] = {EINTR, EIO, ENOSPC, 0};
+    struct proto_request r;
+    struct proto_fds fds;
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    init(&r);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct buf out = BUF_INIT;
+        calls_short(1000);
+        calls_stale(EINTR);
+        calls_fail(CALL_WRITE, 3, errors[i]);
+        assert_int_equal(proto_write_request_fds(&out, &fds, &r), 0);
+        assert_true(calls_end());
+        assert_int_equal(fds.n, errors[i] == EINTR ? 2 : 0);
+        struct proto_request read;
+        assert_int_equal(proto_read_request(&read, out.data + 4, out.len - 4), 0);
+        assert_int_equal(read.n_fds, fds.n);
+        for (size_t k = 0; k < fds.n; k++) {
+            struct blob *file;
+            assert_int_equal(blob_map(&file, fds.fds[k], LARGE + 1), 0);
+            assert_int_equal(blob_size(file), LARGE + k);
+            for (size_t at = 0; at < LARGE + k; at++)
+                assert_true(((const char *)blob_data(file))[at] == (k ? 'c' : 'a'));
+            blob_unref(file);
+        }
+        proto_request_fini(&read);
+        proto_fds_fini(&fds);
+        buf_fini(&out);
+        const int now = dup(STDERR_FILENO);
+        assert_int_equal(now, next);
+        close(now);
+    }
+    proto_request_fini(&r);
 }
 
 /* The process may have no more descriptors. */
@@ -162,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_files_go_by_descriptors),
+        cmocka_unit_test(writing_a_file_fails),
         cmocka_unit_test(files_without_a_descriptor_are_written),
         cmocka_unit_test(refused_messages_tell_their_descriptors),
         cmocka_unit_test(too_many_are_refused),

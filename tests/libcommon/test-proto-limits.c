@@ -297,6 +297,42 @@ static void printable(void **state)
     refuse(RAW ", 'a\xc3': 1}", false, "'a?'");
 }
 
+/* Names of all values and back; other values have none, and other names are the unset value. */
+#define NAMES(name_of, value_of, first, last, unset)                                                                   \
+    do {                                                                                                               \
+        for (int v = first; v <= (int)(last); v++) {                                                                   \
+            assert_true(name_of(v)[0] != 0);                                                                           \
+            assert_int_equal(value_of(name_of(v)), v);                                                                 \
+        }                                                                                                              \
+        for (int v = (int)(last) + 1; v < (int)(last) + 40; v++) assert_string_equal(name_of(v), "");                  \
+        assert_string_equal(name_of(unset), "");                                                                       \
+        assert_int_equal(value_of("nothing"), unset);                                                                  \
+        assert_int_equal(value_of(""), unset);                                                                         \
+    } while (0)
+
+static void names(void **state)
+{
+    NAMES(proto_context_name, proto_context_value, PROTO_CONTEXT_REFUSE, PROTO_CONTEXT_ROTATE, PROTO_CONTEXT_UNSET);
+    NAMES(proto_priority_name, proto_priority_value, PROTO_PRIORITY_INFILL, PROTO_PRIORITY_BATCH, PROTO_PRIORITY_UNSET);
+    NAMES(proto_speculate_name, proto_speculate_value, PROTO_SPECULATE_AUTO, PROTO_SPECULATE_DRAFT,
+          PROTO_SPECULATE_UNSET);
+    NAMES(proto_constraint_name, proto_constraint_value, PROTO_CONSTRAINT_SCHEMA, PROTO_CONSTRAINT_CHOICE,
+          PROTO_CONSTRAINT_NONE);
+    NAMES(proto_tool_choice_name, proto_tool_choice_value, PROTO_TOOL_AUTO, PROTO_TOOL_NAMED, PROTO_TOOL_UNSET);
+    for (int p = PROTO_POOLING_MEAN; p <= PROTO_POOLING_LAST; p++) assert_true(proto_pooling_name(p)[0] != 0);
+    for (int p = PROTO_POOLING_LAST + 1; p < 40; p++) assert_string_equal(proto_pooling_name(p), "");
+    assert_int_equal(proto_on_limit_value("close"), PROTO_LIMIT_CLOSE);
+    assert_int_equal(proto_on_limit_value("cut"), PROTO_LIMIT_CUT);
+    assert_int_equal(proto_on_limit_value("closed"), PROTO_LIMIT_UNSET);
+    assert_int_equal(proto_errno_value(proto_errno_name(EFBIG)), EFBIG);
+    assert_int_equal(proto_errno_value(proto_errno_name(ENOENT)), ENOENT);
+    assert_int_equal(proto_errno_value("ESTRANGE"), EIO);
+    assert_string_equal(proto_errno_name(12345), "EIO");
+    assert_true(proto_is_answer(&(struct proto_event){.channel = NULL}));
+    assert_true(proto_is_answer(&(struct proto_event){.channel = "answer"}));
+    assert_false(proto_is_answer(&(struct proto_event){.channel = "thinking"}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,7 +340,7 @@ int main(void)
         cmocka_unit_test(features),      cmocka_unit_test(messages_are_scanned),
         cmocka_unit_test(lengths),       cmocka_unit_test(vectors),
         cmocka_unit_test(ids_of_events), cmocka_unit_test(methods),
-        cmocka_unit_test(printable),
+        cmocka_unit_test(names),         cmocka_unit_test(printable),
     };
     return cmocka_run_group_tests_name("proto-limits", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "libcommon/log.h"
 #include "tests/session/fixture.h"
 #include "tests/support/calls.h"
+#include "tests/support/memory.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,7 +103,10 @@ static int to_another(struct fixture *g, bool fork)
     int r = session_acquire(g->store, 7, "a", 1, false, &x);
     if (r < 0) return r;
     r = fork ? session_fork(g->store, x, "b", 1, &y) : session_rename(g->store, x, "b", 1, &y);
-    assert_int_equal(r, 0);
+    if (r < 0) {
+        session_release(g->store, x);
+        return r;
+    }
     r = session_load(x);
     if (r == 0) r = fork ? session_duplicate(y, x) : session_move(y, x);
     session_release(g->store, y);
@@ -212,8 +216,68 @@ static void test_in_parts(void **state)
         }
 }
 
+/* Each allocation fails once. */
+static void test_operations_without_memory(void **state)
+{
+    for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++)
+        for (unsigned long n = 0;; n++) {
+            const struct operation *o = &operations[i];
+            struct fixture g;
+            if (o->run != make_fork && o->run != make_rename && o->run != erase && o->run != reopen) break;
+            fixture_make(&g);
+            o->before(&g);
+            memory_fail(n);
+            const int r = o->run(&g);
+            const bool failed = memory_end();
+            check(o, CALLS, n, ENOMEM, r, turns(&g));
+            fixture_remove(&g);
+            if (!failed) break;
+            assert_true(r == 0 || r == -ENOMEM);
+        }
+}
+
+static void test_load_without_memory(void **state)
+{
+    for (unsigned long n = 0, failed = 1; failed; n++) {
+        struct fixture g;
+        struct session *x = NULL;
+        fixture_make(&g);
+        two_long_turns(&g);
+        assert_int_equal(session_acquire(g.store, 7, "a", 1, false, &x), 0);
+        memory_fail(n);
+        const int r = session_load(x);
+        failed = memory_end();
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        session_release(g.store, x);
+        assert_string_equal(turns(&g), "a2 b-");
+        fixture_remove(&g);
+    }
+}
+
+static void test_save_without_memory(void **state)
+{
+    for (unsigned long n = 0, failed = 1; failed; n++) {
+        struct fixture g;
+        fixture_make(&g);
+        two_turns(&g);
+        struct session *x = fixture_acquire(&g, 7, "a");
+        fixture_turn(x, 3);
+        memory_fail(n);
+        const int r = session_save(x);
+        failed = memory_end();
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        if (r < 0 && n % 2) assert_int_equal(session_save(x), 0);
+        session_release(g.store, x);
+        assert_string_equal(turns(&g), r == 0 || n % 2 ? "a3 b-" : "a2 b-");
+        fixture_remove(&g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_call_fails), cmocka_unit_test(test_in_parts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_call_fails), cmocka_unit_test(test_in_parts),
+                                       cmocka_unit_test(test_operations_without_memory),
+                                       cmocka_unit_test(test_load_without_memory),
+                                       cmocka_unit_test(test_save_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

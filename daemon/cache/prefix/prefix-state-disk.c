@@ -10,8 +10,8 @@
 static bool same_place(const struct prefix_node *n, const struct prefix_info *info)
 {
     const struct items a = prefix_node_items(n), b = prefix_info_items(info);
-    return n->parent->id.high == info->parent.high && n->parent->id.low == info->parent.low && a.n == b.n &&
-           items_equal(&a, &b) && memcmp(&n->root->namespace, &info->namespace, sizeof(info->namespace)) == 0;
+    return n->parent->id.high == info->parent.high && n->parent->id.low == info->parent.low && items_equal(&a, &b) &&
+           memcmp(&n->root->namespace, &info->namespace, sizeof(info->namespace)) == 0;
 }
 
 static void set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)

@@ -121,6 +121,33 @@ static void test_written_from_the_root_on(void **state)
     fixture_fini(&r);
 }
 
+/* Files that no process wrote, and what is told of nodes that have left meanwhile or that have no file. */
+static void test_unknown_ids(void **state)
+{
+    struct fixture r;
+    struct prefix_node *a;
+    struct prefix_stats before, after;
+    fixture_init(&r, 4);
+    assert_int_equal(fixture_add(&r, NULL, 1, 32, 10, &a), 0);
+    prefix_stats_get(r.p, (uid_t)-1, &before);
+    const struct prefix_id mine = fixture_id(a);
+    const struct prefix_id unknown[] = {{mine.high, mine.low + 1}, {mine.high + 1, mine.low}, {0, 0}};
+    struct prefix_info info = {.namespace = r.namespace, .uid = 10, .n = 5};
+    assert_int_equal(prefix_disk_add(r.p, &info), -EBADMSG);
+    info.id = unknown[0]; /* an id that this process may give later */
+    assert_int_equal(prefix_disk_add(r.p, &info), -EEXIST);
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {
+        prefix_disk_written(r.p, unknown[i]);
+        prefix_disk_write_failed(r.p, unknown[i]);
+        prefix_disk_removed(r.p, unknown[i]);
+    }
+    prefix_disk_removed(r.p, mine);
+    prefix_check(r.p);
+    prefix_stats_get(r.p, (uid_t)-1, &after);
+    assert_memory_equal(&before, &after, sizeof(after));
+    fixture_fini(&r);
+}
+
 /* Files of an earlier process, the child before its parent. */
 static void test_adopted_chain(void **state)
 {
@@ -180,7 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_oldest_leaf_first),    cmocka_unit_test(test_each_uid_for_itself),
         cmocka_unit_test(test_written_as_it_leaves), cmocka_unit_test(test_written_from_the_root_on),
-        cmocka_unit_test(test_adopted_chain),
+        cmocka_unit_test(test_unknown_ids),          cmocka_unit_test(test_adopted_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,32 @@ static void test_leaves_alone(void **state)
     prefix_check(c->rig.p);
 }
 
+static void tell_all(struct prefix *p, struct prefix_id id)
+{
+    prefix_state_written(p, id);
+    prefix_state_write_failed(p, id);
+    prefix_state_removed(p, id);
+    prefix_check(p);
+}
+
+/* What is told of nodes that have left meanwhile, that have no state, or whose state has no file, changes nothing. */
+static void test_told_late(void **state)
+{
+    struct chain *c = *state;
+    struct prefix_id id = fixture_id(c->nodes[3]);
+    struct prefix_stats before, after;
+    struct prefix_node *partial;
+    int32_t few[5] = {1, 1, 1, 1, 1};
+    assert_int_equal(fixture_add_tokens(&c->rig, NULL, few, 5, 1, &partial), 0);
+    prefix_stats_get(c->rig.p, (uid_t)-1, &before);
+    prefix_state_removed(c->rig.p, id);
+    tell_all(c->rig.p, fixture_id(partial));
+    tell_all(c->rig.p, (struct prefix_id){id.high, id.low + 1000});
+    tell_all(c->rig.p, (struct prefix_id){id.high + 1, id.low});
+    prefix_stats_get(c->rig.p, (uid_t)-1, &after);
+    assert_memory_equal(&before, &after, sizeof(after));
+}
+
 static void test_restart(void **state)
 {
     struct chain *c = *state;
@@ -159,6 +185,12 @@ static void test_restart(void **state)
     info.parent.low++;
     assert_int_equal(prefix_state_disk_add(c->rig.p, &info), 1);
     info.parent.low--;
+    info.parent.high++;
+    assert_int_equal(prefix_state_disk_add(c->rig.p, &info), 1);
+    info.parent.high--;
+    info.n--;
+    assert_int_equal(prefix_state_disk_add(c->rig.p, &info), 1);
+    info.n++;
     info.namespace.bytes[0]++;
     assert_int_equal(prefix_state_disk_add(c->rig.p, &info), 1);
     info.namespace.bytes[0]--;
@@ -234,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_write, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_orphan, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_leaves_alone, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_told_late, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_restart, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_random, chain_setup, chain_teardown),
     };

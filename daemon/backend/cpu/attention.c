@@ -22,9 +22,8 @@ static uint32_t min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* First position that a token sees in the pass's layer, apart from its sinks: the start of the window of its sequence
- * or of the layer (cpu_lay_out refuses a batch with both). */
-static uint32_t window_start(const struct pass *p, const struct token *t)
+/* The start of the window of its sequence or of the layer: cpu_lay_out refuses a batch with both. */
+uint32_t cpu_window_start(const struct pass *p, const struct token *t)
 {
     if (token_slides(t)) return t->pos + 1 - t->entry->window;
     return hparams_first(&p->c->base.hparams, p->layer, t->pos);
@@ -33,7 +32,7 @@ static uint32_t window_start(const struct pass *p, const struct token *t)
 /* The parts of a tile of @n tokens from @t on. */
 static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_t n)
 {
-    struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
+    struct attn_tile tile = {.n = n, .segment = cpu_window_start(p, t) / KV_SEGMENT};
     if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
     tile.parts =
         tile.sinks + (token_end(p, &t[n - 1]) - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
@@ -61,7 +60,7 @@ static uint32_t common(const struct pass *p, const struct token *a, const struct
 /* The token sees its sequence from position 0 up to itself. */
 static bool sees_all_before(const struct pass *p, const struct token *t)
 {
-    return !t->entry->whole && !token_slides(t) && !window_start(p, t);
+    return !t->entry->whole && !token_slides(t) && !cpu_window_start(p, t);
 }
 
 /* Add to a tile of run_of() tokens the tokens of the entries behind it while it has fewer than @most: those whose
@@ -150,7 +149,7 @@ static struct span span_of(const struct pass *pass, const struct attn_tile *tile
 {
     struct span p = {.sinks = part < tile->sinks};
     uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
-    uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
+    uint32_t seen = p.sinks ? 0 : cpu_window_start(pass, first) / KV_BLOCK * KV_BLOCK;
     p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
     p.to = min(p.sinks ? first->entry->sinks : token_end(pass, &first[n - 1]), (segment + 1) * KV_SEGMENT);
     if (p.to < p.from) p.to = p.from;
@@ -198,7 +197,7 @@ static void attend_to(const struct pass *p, const struct attn_tile *tile, const 
     uint32_t *begin = s->begin + own, *end = s->end + own;
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *token = t + r / group;
-        uint32_t first = x.span.sinks ? 0 : window_start(p, token), last = min(token_end(p, token), x.span.to);
+        uint32_t first = x.span.sinks ? 0 : cpu_window_start(p, token), last = min(token_end(p, token), x.span.to);
         begin[r] = first > x.span.from ? first - x.span.from : 0;
         end[r] = last > x.span.from ? last - x.span.from : 0;
         if (c->slopes) s->slope[own + r] = c->slopes[item->head * group + r % group];

@@ -41,10 +41,9 @@ static void logsumexp(const struct backend *b, const float *logits, float *max, 
     ((const struct cpu *)b)->kern->logsumexp(max, lse, logits, b->hparams.vocab);
 }
 
-static struct backend *cpu_free(struct backend *b)
+void cpu_close(struct cpu *c)
 {
-    struct cpu *c = (struct cpu *)b;
-    if (!b->config.pool) compute_pool_free(c->pool);
+    if (!c->base.config.pool) compute_pool_free(c->pool);
     lora_fini(&c->lora);
     weights_fini(&c->weights);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) kv_memory_fini(&c->kv[g]);
@@ -52,7 +51,12 @@ static struct backend *cpu_free(struct backend *b)
     free(c->slopes);
     free(c->freqs[0]);
     free(c->freqs[1]);
-    free(c);
+}
+
+static struct backend *cpu_free(struct backend *b)
+{
+    cpu_close((struct cpu *)b);
+    free(b);
     return NULL;
 }
 
@@ -156,23 +160,29 @@ static int allocate(struct cpu *c, const struct gguf *g)
                             compute_pool_threads(c->pool));
 }
 
-static int cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
+int cpu_open(struct cpu *c, const struct gguf *g, const struct backend_config *config)
 {
-    struct cpu *c = calloc(1, sizeof(*c));
-    if (!c) return error_say(-ENOMEM, "out of memory for the CPU backend");
     struct backend *b = &c->base;
     int r = configure(c, g, config);
     if (!r) r = allocate(c, g);
-    if (r) {
-        cpu_free(b);
-        return r;
-    }
+    if (r) return r;
     b->config.threads = compute_pool_threads(c->pool);
     compute_pool_describe(c->pool, b->threads_text, sizeof(b->threads_text));
     b->weight_bytes = c->weights.table.size;
     b->weights_mapped = c->weights.packed != NULL;
-    *out = b;
     return 0;
+}
+
+static int cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
+{
+    struct cpu *c = calloc(1, sizeof(*c));
+    if (!c) return error_say(-ENOMEM, "out of memory for the CPU backend");
+    int r = cpu_open(c, g, config);
+    if (r)
+        cpu_free(&c->base);
+    else
+        *out = &c->base;
+    return r;
 }
 
 static bool is_packed(const struct gguf *g, const char *dir)

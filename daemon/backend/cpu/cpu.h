@@ -169,6 +169,7 @@ struct cpu {
     struct compute_pool *pool;
     struct weights weights;
     struct kv_memory kv[KV_GROUPS_MAX]; /* of models that compute texts whole: [0], of one layer, for one batch */
+    bool kv_apart;                      /* another backend has these blocks: kv has only their layout */
     struct scratch scratch;
     struct lora_set lora;
     float ones[CPU_ONES]; /* weights of norms that have none */
@@ -217,6 +218,22 @@ static inline uint32_t token_block(const struct pass *p, const struct token *t, 
 }
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+
+/* --- for a backend that computes on a device, whose state begins with a struct cpu --- */
+
+/* Load the model of @g: all of *c, which is zero, but for kv_apart, which the caller sets. 0; or -errno and the error
+ * message. cpu_close is allowed in both cases. */
+int cpu_open(struct cpu *c, const struct gguf *g, const struct backend_config *config);
+void cpu_close(struct cpu *c);
+
+/* Embed the tokens of the batch (cpu_lay_out) and take the angles of their positions: scratch.x, .cs and .sink_cs. */
+void cpu_embed(struct pass *p);
+
+/* The factor of the queries of the pass's layer at a position (struct hparams_temperature); 1: none. */
+float cpu_temperature(const struct pass *p, uint32_t pos);
+
+/* First position that a token sees in the pass's layer, apart from its sinks. */
+uint32_t cpu_window_start(const struct pass *p, const struct token *t);
 
 /* Divide the bytes of the configuration among the groups and map their blocks. 0, or -errno and the error message. */
 int cpu_allocate_kv(struct cpu *c);

@@ -83,6 +83,11 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     }
 }
 
+void cpu_embed(struct pass *p)
+{
+    each_token(p, embed_tokens);
+}
+
 void cpu_norm(const struct pass *p, float *out, const float *x, const float *w, const float *bias, size_t n)
 {
     const struct hparams *y = &p->c->base.hparams;
@@ -402,7 +407,7 @@ static void choose_kv(struct pass *p, uint32_t layers[KV_GROUPS_MAX], uint32_t l
 static void begin_layers(struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;
-    each_token(p, embed_tokens);
+    cpu_embed(p);
     if (y->per_layer) cpu_embed_layers(p);
     if (y->altup.streams) cpu_altup_begin(p);
 }

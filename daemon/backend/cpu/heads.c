@@ -54,10 +54,11 @@ static void finish(const struct pass *p, size_t i, const struct heads *h, bool s
     if (after) norm_heads(p, h->x, h->first, h->n, h->norm, h->norm_bias);
 }
 
-/* Attention's temperature at a position (struct hparams_temperature), rounded to f32. */
-static float temperature(const struct hparams *y, uint32_t pos)
+float cpu_temperature(const struct pass *p, uint32_t pos)
 {
+    const struct hparams *y = &p->c->base.hparams;
     const struct hparams_temperature *t = &y->temperature;
+    if (!hparams_warms(y, p->layer, pos)) return 1;
     return (float)(1 + (double)t->scale * log(1.0 + (pos + t->first) / t->floor));
 }
 
@@ -106,5 +107,5 @@ void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n,
     const uint32_t pos = p->c->scratch.tokens[i].pos;
     const size_t dim = p->heads.head_dim;
     (y->mla.kv_rank ? cpu_mla_query_heads : query_heads)(p, i, first, n, sinks, out);
-    if (hparams_warms(y, p->layer, pos)) p->c->kern->scale(out, temperature(y, pos), n * dim);
+    if (hparams_warms(y, p->layer, pos)) p->c->kern->scale(out, cpu_temperature(p, pos), n * dim);
 }

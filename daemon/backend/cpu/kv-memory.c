@@ -8,11 +8,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int map(struct kv_memory *kv, uint64_t blocks)
+static void count(struct kv_memory *kv, uint64_t blocks)
 {
-    void *p;
     kv->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
     kv->size = kv->blocks * kv_memory_block_bytes(kv);
+}
+
+static int map(struct kv_memory *kv)
+{
+    void *p;
     if (!kv->size) return 0;
     int r = memory_map(&p, kv->size, true, "the KV pool");
     if (!r) kv->mem = p;
@@ -25,7 +29,7 @@ static struct kv_shape shape_of(const struct hparams *s, struct hparams_heads h,
     return (struct kv_shape){half, (hparams_values(s) ? 2 : 1) * half, h.kv_heads, h.head_dim};
 }
 
-int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
+int kv_memory_plan(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
                    uint64_t bytes)
 {
     uint32_t n = 0;
@@ -40,13 +44,22 @@ int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group
     if (bytes < block)
         return error_say(-EINVAL, "a KV pool of %llu bytes holds no block; one block of %d tokens takes %zu bytes",
                          (unsigned long long)bytes, KV_BLOCK, block);
-    return map(kv, bytes / block);
+    count(kv, bytes / block);
+    return 0;
+}
+
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
+                   uint64_t bytes)
+{
+    int r = kv_memory_plan(kv, s, group, layers, type, bytes);
+    return r ? r : map(kv);
 }
 
 int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks)
 {
     *kv = (struct kv_memory){.layers = 1, .stride = bytes, .shapes[0] = {.half = bytes, .each = bytes, .kv_heads = 1}};
-    return map(kv, blocks);
+    count(kv, blocks);
+    return map(kv);
 }
 
 void kv_memory_fini(struct kv_memory *kv)

@@ -107,7 +107,8 @@ int cpu_allocate_kv(struct cpu *c)
     for (uint32_t g = 0; !r && g < groups; g++) {
         const uint32_t layers = s->groups[g].n_layers;
         if (groups > 1) bytes = group_bytes(b, g, few);
-        r = layers ? kv_memory_init(&c->kv[g], s, g, layers, b->config.kv_type, bytes) : allocate_empty(c);
+        const __auto_type make = c->kv_apart ? kv_memory_plan : kv_memory_init;
+        r = layers ? make(&c->kv[g], s, g, layers, b->config.kv_type, bytes) : allocate_empty(c);
         b->hparams.groups[g].bytes_per_token = kv_memory_block_bytes(&c->kv[g]) / KV_BLOCK;
         b->kv_blocks[g] = c->kv[g].blocks;
     }

@@ -127,7 +127,10 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
     w->info = *info;
     w->write = true;
     if (victim) w->victims[w->n_victims++] = *victim;
-    c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload);
+    if (c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload)) {
+        free(w);
+        return false;
+    }
     send(w);
     return true;
 }
@@ -220,8 +223,8 @@ void spill_states_flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->states, victim.id);
         }
         if (r == 0) {
-            c->backend->ops->kv_read(c->backend, c->state, info.state, payload);
-            r = disk_write(t->states, &info, payload);
+            r = c->backend->ops->kv_read(c->backend, c->state, info.state, payload);
+            if (r == 0) r = disk_write(t->states, &info, payload);
         }
         if (r == 0)
             prefix_state_written(c->prefix, info.id);

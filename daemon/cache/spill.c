@@ -137,7 +137,11 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
         w->has_victim = true;
         w->victim = *victim;
     }
-    payload_read(c->backend, info->blocks, info->lacks, w->payload);
+    if (payload_read(c->backend, info->blocks, info->lacks, w->payload)) {
+        t->retry = clock_now_usec() + RETRY_USEC;
+        free(w);
+        return false;
+    }
     t->writes++;
     jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
     return true;
@@ -271,8 +275,8 @@ static void flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->disk, victim.id);
         }
         if (r == 0) {
-            payload_read(c->backend, info.blocks, info.lacks, payload);
-            r = disk_write(t->disk, &info, payload);
+            r = payload_read(c->backend, info.blocks, info.lacks, payload);
+            if (r == 0) r = disk_write(t->disk, &info, payload);
         }
         if (r == 0) {
             prefix_disk_written(c->prefix, info.id);

@@ -87,10 +87,10 @@ static int fill_kv(const struct run *r)
     fill(tokens, first, b->hparams.vocab);
     e = tool_forward(r->l, 0, tokens, 0, first, first, NULL);
     if (e) return e;
-    b->ops->kv_read(b, 0, 0, block);
-    for (uint32_t i = 0; i < r->batch; i++)
+    e = b->ops->kv_read(b, 0, 0, block);
+    for (uint32_t i = 0; !e && i < r->batch; i++)
         for (uint32_t k = 0; k < used; k++) b->ops->kv_write(b, 0, i * n_blocks + k, block);
-    return 0;
+    return e;
 }
 
 void bench_energy_open(struct bench_energy *e)

@@ -141,8 +141,9 @@ struct backend_ops {
     /* Copy one block's payload (all layers, K then V), kv_group_payload bytes, out or in. Any thread may call
      * them while other calls run. No call may write a block during kv_read; other reads, also forward's, are allowed.
      * No other call may use a block during kv_write. The caller orders accesses to a block from several threads (by a
-     * lock or a queue): the backend has no lock. */
-    void (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
+     * lock or a queue): the backend has no lock. A device may fail: kv_read then returns -EIO and the error message,
+     * and *out is undefined; after a failed kv_write or kv_copy, all later calls of forward fail. 0: success. */
+    int (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
     void (*kv_write)(struct backend *b, uint32_t group, uint32_t block, const void *in);
     /* Give the memory of @n blocks from @first on back to the system, as far as possible. Their content is lost: until
      * they are written again, a read returns zeros or the old bytes. */

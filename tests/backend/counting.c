@@ -36,9 +36,9 @@ static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t sr
     cpu(b)->ops->kv_copy(cpu(b), group, dst, src, tokens);
 }
 
-static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
-    cpu(b)->ops->kv_read(cpu(b), group, block, out);
+    return cpu(b)->ops->kv_read(cpu(b), group, block, out);
 }
 
 static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/cache/fixture.h"
+#include "libcommon/error.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,14 @@ static struct fixture *fixture_of(const struct backend *b)
     return (struct fixture *)((char *)b - offsetof(struct fixture, backend));
 }
 
-static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
     struct fixture *f = fixture_of(b);
     assert_int_equal(group, 0);
     f->reads++;
+    if (f->broken) return error_say(-EIO, "the device has failed");
     memcpy(out, f->blocks[block], FIXTURE_PAYLOAD);
+    return 0;
 }
 
 static int kv_identity(const struct backend *b, uint8_t out[16])

@@ -20,6 +20,7 @@ struct fixture {
     uint8_t blocks[FIXTURE_BLOCKS][FIXTURE_PAYLOAD];
     unsigned reads; /* calls of kv_read */
     bool unknown;   /* the model's identity is not known yet */
+    bool broken;    /* kv_read fails */
     char top[FOLDER_PATH], state_dir[80], cache_dir[80];
     struct spill_config config;
     struct job_returns jobs;

@@ -188,6 +188,27 @@ static void test_flush(void **state)
     assert_int_equal(stats.blocks_memory, 0);
 }
 
+/* A block that a failed device does not give is not written, whatever asks for it. */
+static void test_a_failed_device(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t now = clock_now_usec();
+    fixture_open(f);
+    for (int32_t i = 1; i <= 3; i++) fixture_add(f, NULL, i);
+    f->broken = true;
+    spill_turn(&f->cache, now, 1);
+    spill_turn(&f->cache, now + IDLE_USEC, 1);
+    assert_int_equal(f->reads, 1);
+    assert_int_equal(fixture_deliver(f), 0);
+    assert_true(spill_next(&f->cache, now + IDLE_USEC) > now + IDLE_USEC); /* not at once again */
+    fixture_close(f, UINT64_MAX);
+    assert_int_equal(f->reads, 2);
+    f->broken = false;
+    fixture_open(f);
+    spill_turn(&f->cache, clock_now_usec(), 0);
+    assert_int_equal(files(f), 0);
+}
+
 /* With room for two files the end keeps the blocks that were used last. */
 static void test_flush_on_a_full_disk(void **state)
 {
@@ -254,6 +275,7 @@ int main(void)
         TEST(test_full_disk),
         TEST(test_trim),
         TEST(test_flush),
+        TEST(test_a_failed_device),
         TEST(test_flush_on_a_full_disk),
         TEST(test_opens_when_the_model_is_known),
         TEST(test_no_disk),

@@ -11,9 +11,10 @@ static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t sr
     kv_memory_copy(&((struct cpu *)b)->kv[group], dst, src, tokens);
 }
 
-static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
     kv_memory_read(&((struct cpu *)b)->kv[group], block, out);
+    return 0;
 }
 
 static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)

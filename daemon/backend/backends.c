@@ -2,4 +2,8 @@
 /* The table alone, so that a test which defines its own links without this file. */
 #include "daemon/backend/backends.h"
 
-const struct backend_type *const backend_types[] = {&backend_cpu, NULL};
+const struct backend_type *const backend_types[] = {&backend_cpu,
+#ifdef HOB_CUDA
+                                                    &backend_cuda,
+#endif
+                                                    NULL};

@@ -4,3 +4,4 @@
 #include "daemon/model/backend.h"
 
 extern const struct backend_type backend_cpu;
+extern const struct backend_type backend_cuda; /* with the option -Dcuda */

@@ -5,6 +5,7 @@
  * tensor memory. All calls come from one thread, except background_verify, fingerprint, kv_identity, kv_read and
  * kv_write, whose comments state which other calls may run at the same time.
  */
+#include "daemon/model/device.h"
 #include "daemon/model/fingerprint.h"
 #include "daemon/model/hparams.h"
 #include "daemon/model/kv-block.h"
@@ -100,7 +101,8 @@ static inline uint64_t backend_kv_bytes(const struct hparams *s, enum kern_kv ty
 }
 
 struct backend_config {
-    const char *backend;       /* name of a struct backend_type; NULL: the first of the table */
+    const char *backend; /* name of a struct backend_type; NULL: that of the device */
+    struct device_choice device;
     uint32_t threads;          /* 0: as many as suit the CPUs that the process may use */
     struct compute_pool *pool; /* borrowed: the threads of another backend, in place of own ones; NULL: own ones */
     uint32_t ctx;              /* longest sequence, already clamped to the model's */
@@ -199,9 +201,10 @@ extern const struct backend_type *const backend_types[];
  * the table has no such backend. */
 int backend_find(const struct backend_type **out, const char *name);
 
-/* Load the weights of @g with the backend that @c names. @g must stay open as long as the backend. On 0 *out is owned
- * by the caller. On error returns -errno (backend_find), sets the error message and leaves *out unset; for -ENOMEM the
- * message has the bytes. */
+/* Load the weights of @g with the backend that @c names, or with that of its device: the first of the table is the
+ * CPU's. DEVICE_AUTO tries the others before it, and logs why they are not used. @g must stay open as long as the
+ * backend. On 0 *out is owned by the caller. On error returns -errno (backend_find), sets the error message and leaves
+ * *out unset; for -ENOMEM the message has the bytes. */
 int backend_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
 
 /* Check that the backend @name (backend_find) supports the tensors of @g, without reading their data. On 0 *bytes is

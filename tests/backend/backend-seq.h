@@ -11,6 +11,7 @@ struct tiny_backend_config {
     enum kern_kv kv_type;
     const char *packed_dir;
     bool window_group;
+    const char *backend; /* NULL: the CPU's */
 };
 
 /* A backend with the weights of @g. Fails the test on error; the caller frees it before it closes @g. */

@@ -14,6 +14,9 @@ MAY = {
     "daemon/encoder": {"kernels", "libcommon", "daemon/model", "daemon/backend", "daemon/media"},
     "daemon/media": {"libcommon"}, "daemon/media/decode": {"libcommon", "daemon/media"},
     "daemon/sched": {"libcommon"}, "daemon/speculate": {"libcommon"}, "daemon/backend": {"kernels", "libcommon", "daemon/model"},
+    # The state of the CUDA backend begins with that of the CPU's, which does all that the device does not.
+    "daemon/backend/cpu": {"kernels", "libcommon", "daemon/model", "daemon/backend"},
+    "daemon/backend/cuda": {"kernels", "libcommon", "daemon/model", "daemon/backend", "daemon/backend/cpu"},
     "daemon/reference": {"kernels", "libcommon", "daemon/model"},
     "daemon/cache/kv": {"libcommon", "daemon/model"},
     "daemon/cache/prefix": {"libcommon", "daemon/model", "daemon/cache/kv"},
@@ -75,6 +78,10 @@ def test_includes_follow_the_rule_of_the_house():
             if not permits(here, there):
                 wrong.append(f"{p.relative_to(TOP)} includes {target}")
     assert not wrong
+
+
+def test_the_cpu_backend_knows_no_other():
+    assert not [p for p in (TOP / "daemon/backend/cpu").iterdir() if "backend/cuda" in p.read_text()]
 
 
 def test_kernels_call_libc_only():

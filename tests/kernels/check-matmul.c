@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The values of a case's source; EXTREME: every code and activation at its end of the range. */
-enum stuff { S_TAME, S_WILD, S_EXTREME };
-
 /* Offset of a block's f16 scales, one or two of them; MXFP4 and IQ1_M have none. */
 static size_t scales_at(enum kern_type t)
 {
@@ -55,7 +52,7 @@ static void fill_block(enum kern_type t, uint8_t *p, enum stuff s)
     }
 }
 
-static void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s)
+void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s)
 {
     enum taste taste = s == S_WILD ? WILD : TAME;
     for (size_t i = 0; i < blocks; i++, p += kern_type_bytes(t)) {
@@ -71,7 +68,7 @@ static void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff 
     }
 }
 
-static void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k, enum stuff s)
+void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k, enum stuff s)
 {
     enum taste taste = s == S_WILD ? WILD : TAME;
     *x = (struct kern_acts){.n = n, .k = k};

@@ -76,6 +76,15 @@ enum taste { TAME, WILD };
 float rng_value(enum taste t);
 uint16_t rng_f16(enum taste t); /* finite bits */
 
+/* The values of a case's weights and activations; EXTREME: all codes are at an end of their range. */
+enum stuff { S_TAME, S_WILD, S_EXTREME };
+
+/* Fill @blocks blocks of weights, as in a file. */
+void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s);
+
+/* Activations of @n tokens for a product with weights of type @t, in mem(). */
+void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k, enum stuff s);
+
 /* Value @j of a block of TQ1_0, TQ2_0, IQ1 … IQ3 (naive-iq.c). NAN: another type. */
 float naive_iq(enum kern_type t, const uint8_t *p, size_t j);
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of a batch: waves of tiles, whose partial results fit into the buffers, and their merge. */
+#include "daemon/backend/cuda/cuda.h"
+
+#define THREADS     128
+#define FEW_THREADS 512
+#define FEW_ROWS    16 /* queries of a tile up to which the kernel for few is used */
+
+/* Shared memory of cuda_attn_few_*, and of cuda_attn_* where a warp has @each queries, in floats. */
+static unsigned few_floats(unsigned rows, unsigned wide)
+{
+    return rows * (wide + KV_SEGMENT + 2 * KV_SEGMENT / KV_BLOCK);
+}
+
+static unsigned many_floats(unsigned rows, unsigned wide, unsigned each)
+{
+    return rows * wide + THREADS * each;
+}
+
+/* How to start attention of a wave whose tiles have up to @rows queries. */
+struct start {
+    CUfunction f;
+    struct cuda_grid grid;
+};
+
+static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
+{
+    const uint32_t size = dim <= 64 ? 0 : dim <= 128 ? 1 : 2, wide = (dim + 3) / 4 * 4, f = sizeof(float);
+    if (rows <= FEW_ROWS)
+        return (struct start){c->kern.attn_few, {.threads = FEW_THREADS, .shared = few_floats(rows, wide) * f}};
+    return (struct start){c->kern.attn[size],
+                          {.threads = THREADS, .shared = many_floats(rows, wide, size == 2 ? 4 : 8) * f}};
+}
+
+size_t cuda_attention_shared(uint32_t rows, uint32_t dim)
+{
+    const unsigned wide = (dim + 3) / 4 * 4, few = few_floats(FEW_ROWS, wide), many = many_floats(rows, wide, 8);
+    return (few > many ? few : many) * sizeof(float);
+}
+
+static int attend(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    const uint32_t kv_heads = p->cpu.heads.kv_heads, dim = p->cpu.heads.head_dim;
+    const struct cuda_attn a = {.q = c->buf.q,
+                                .q_sinks = c->buf.q_sinks,
+                                .tiles = (const struct cuda_tile *)cuda_note(c, v->tiles) + w->tile,
+                                .seen = cuda_note(c, v->seen),
+                                .table = cuda_note(c, p->table),
+                                .kv = cuda_kv_layer(c, p->cpu.group, p->cpu.group_layer),
+                                .m = c->buf.m,
+                                .l = c->buf.l,
+                                .o = c->buf.o,
+                                .scale = s->scale.attention,
+                                .cap = s->cap.attention,
+                                .heads = (uint16_t)s->heads,
+                                .kv_heads = (uint16_t)kv_heads,
+                                .dim = (uint16_t)dim,
+                                .group = (uint16_t)(s->heads / kv_heads)};
+    struct start x = start_of(c, w->rows, dim);
+    x.grid.x = w->n_tiles;
+    x.grid.y = kv_heads;
+    return cuda_launch(&c->device, x.f, x.grid, &a);
+}
+
+static int merge(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w, bool quantized)
+{
+    const struct cuda *c = p->c;
+    const uint32_t heads = c->host.base.hparams.heads;
+    struct cuda_merge a = {.m = c->buf.m,
+                           .l = c->buf.l,
+                           .o = c->buf.o,
+                           .sink_scores = cuda_weight(c, p->cpu.w->sink_scores),
+                           .seen = cuda_note(c, v->seen),
+                           .list = cuda_note(c, v->list),
+                           .f = c->buf.att,
+                           .first = w->first,
+                           .heads = heads,
+                           .dim = p->cpu.heads.head_dim};
+    if (quantized && a.dim % KERN_BLOCK == 0) a.q = c->buf.att_acts;
+    return cuda_launch(&c->device, c->kern.merge, (struct cuda_grid){w->n, heads, CUDA_WARP, 0}, &a);
+}
+
+int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantized)
+{
+    const struct cuda *c = p->c;
+    int r = 0;
+    for (uint32_t i = 0; !r && i < v->n_waves; i++) {
+        r = attend(p, v, &v->waves[i]);
+        if (!r) r = merge(p, v, &v->waves[i], quantized);
+    }
+    if (r || !quantized || p->cpu.heads.head_dim % KERN_BLOCK == 0) return r;
+    const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
+    const struct cuda_gated a = {.gate = c->buf.att, .q = c->buf.att_acts, .k = k};
+    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 255) / 256, v->n, 256, 0}, &a);
+}

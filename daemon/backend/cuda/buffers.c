@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory of the device: kernels, buffers of a batch, KV blocks. */
+#include "daemon/backend/cuda/cuda.h"
+#include "libcommon/error.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PAD         128                 /* rows of quantized activations come in so many */
+#define LOGIT_ROWS  64                  /* rows of logits at once */
+#define ATTN_BYTES  ((size_t)128 << 20) /* of partial results, unless a long context needs more */
+#define TILE_TOKENS 32                  /* tokens of a tile of attention */
+#define MORE_PARTS  4                   /* as in daemon/backend/cpu/scratch.c */
+
+/* Counts bytes in a first run (base NULL), and assigns pointers in a second. */
+struct carver {
+    uint8_t *base;
+    size_t at;
+};
+
+static void *carve(struct carver *c, size_t n, size_t size)
+{
+    void *p = c->base ? c->base + c->at : NULL;
+    c->at += (n * size + 255) / 256 * 256;
+    return p;
+}
+
+static struct cuda_acts carve_acts(struct carver *c, size_t rows, size_t k)
+{
+    struct cuda_acts a = {.ld = (uint32_t)rows};
+    a.q = carve(c, rows * k, 1);
+    a.d = carve(c, k / KERN_BLOCK * rows, sizeof(*a.d));
+    a.s = carve(c, k / KERN_BLOCK * rows * 2, sizeof(*a.s));
+    return a;
+}
+
+static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n, size_t attn_rows,
+                    size_t logit_rows)
+{
+    const struct hparams_heads other = hparams_heads_of(s, true);
+    const size_t kv = (size_t)s->kv_heads * s->head_dim, window = (size_t)other.kv_heads * other.head_dim;
+    const size_t queries = hparams_queries(s), f = sizeof(float);
+    b->x = carve(c, n * s->dim, f);
+    b->kept = carve(c, n * s->dim, f);
+    b->h = carve(c, n * s->dim, f);
+    b->h_acts = carve_acts(c, n, s->dim);
+    b->q = carve(c, n * queries, f);
+    b->q_sinks = carve(c, n * queries, f);
+    b->k = carve(c, n * (kv > window ? kv : window), f);
+    b->v = carve(c, n * (kv > window ? kv : window), f);
+    b->att = carve(c, n * queries, f);
+    b->att_acts = carve_acts(c, n, queries);
+    b->gate = carve(c, n * s->ffn, f);
+    b->up = carve(c, n * s->ffn, f);
+    b->gated_acts = carve_acts(c, n, s->ffn);
+    for (uint32_t i = 0; i < 2; i++) b->cs[i] = carve(c, n * hparams_rotated(s, i), f);
+    b->sink_cs = carve(c, n * s->rope_dim, f);
+    b->m = carve(c, attn_rows * s->heads, f);
+    b->l = carve(c, attn_rows * s->heads, f);
+    b->o = carve(c, attn_rows * queries, f);
+    b->logits = carve(c, logit_rows * s->vocab, f);
+}
+
+static size_t padded(uint32_t tokens)
+{
+    return ((size_t)tokens + PAD - 1) / PAD * PAD;
+}
+
+size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx, uint32_t *attn_rows,
+                          uint32_t *logit_rows)
+{
+    struct cuda_buffers b;
+    struct carver c = {0};
+    const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (hparams_queries(s) + 2 * s->heads) * sizeof(float);
+    *attn_rows = (uint32_t)(ATTN_BYTES / each > parts * TILE_TOKENS ? ATTN_BYTES / each : parts * TILE_TOKENS);
+    *logit_rows = tokens < LOGIT_ROWS ? tokens : LOGIT_ROWS;
+    lay_out(&b, &c, s, padded(tokens), *attn_rows, *logit_rows);
+    return c.at;
+}
+
+int cuda_init_buffers(struct cuda *c)
+{
+    const struct backend *b = &c->host.base;
+    const uint32_t tokens = b->config.batch_tokens;
+    const size_t bytes = cuda_buffers_bytes(&b->hparams, tokens, b->config.ctx, &c->attn_rows, &c->logit_rows);
+    int r = cuda_alloc(&c->device, &c->buf.mem, bytes, "the buffers of a step");
+    if (r) return r;
+    struct carver at = {c->buf.mem, 0};
+    lay_out(&c->buf, &at, &b->hparams, padded(tokens), c->attn_rows, c->logit_rows);
+    for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
+        if (c->host.kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host.kv[g].size, "the KV pool");
+    /* without pinned memory only speed is lost */
+    if (!r &&
+        cuda_alloc_host(&c->device, (void **)&c->staging, (size_t)c->logit_rows * b->hparams.vocab * sizeof(float)))
+        c->staging = NULL;
+    c->tables = calloc(tokens, KV_GROUPS_MAX * sizeof(*c->tables));
+    bool none = !c->tables;
+    for (uint32_t v = 0; v < CUDA_VIEWS; v++) {
+        c->views[v].waves = calloc(tokens, sizeof(*c->views[v].waves));
+        none |= !c->views[v].waves;
+    }
+    return r || !none ? r : error_say(-ENOMEM, "out of memory for the CUDA backend");
+}
+
+void cuda_fini_buffers(struct cuda *c)
+{
+    if (c->device.context) {
+        cuda_free(&c->device, c->buf.mem);
+        for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) cuda_free(&c->device, c->kv[g]);
+        cuda_free(&c->device, c->notes.device);
+        cuda_free_host(&c->device, c->notes.host);
+        cuda_free_host(&c->device, c->staging);
+    }
+    free(c->tables);
+    for (uint32_t v = 0; v < CUDA_VIEWS; v++) free(c->views[v].waves);
+}
+
+/* --- kernels --- */
+
+static int find_attention(struct cuda *c)
+{
+    static const uint32_t sizes[CUDA_ATTN_SIZES] = {2, 4, 8};
+    const struct hparams *s = &c->host.base.hparams;
+    const uint32_t group = s->heads / s->kv_heads, rows = group < TILE_TOKENS ? TILE_TOKENS : group;
+    const char *type = kern_kv_name(c->host.base.config.kv_type);
+    const unsigned shared = (unsigned)cuda_attention_shared(rows, hparams_widest(s));
+    char name[48];
+    snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
+    int r = cuda_kernel(&c->device, &c->kern.attn_few, name, shared);
+    for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
+        snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i]);
+        r = cuda_kernel(&c->device, &c->kern.attn[i], name, shared);
+    }
+    return r;
+}
+
+int cuda_find_kernels(struct cuda *c)
+{
+    const struct {
+        CUfunction *to;
+        const char *name;
+    } all[] = {{&c->kern.norm, "cuda_norm"},   {&c->kern.quantize, "cuda_quantize"},
+               {&c->kern.gated, "cuda_gated"}, {&c->kern.logits, "cuda_logits"},
+               {&c->kern.heads, "cuda_heads"}, {&c->kern.kv_copy, "cuda_kv_copy"},
+               {&c->kern.merge, "cuda_merge"}};
+    const unsigned row = (c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
+    int r = 0;
+    for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
+        r = cuda_kernel(&c->device, all[i].to, all[i].name, all[i].to == &c->kern.norm ? row : 0);
+    for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
+    return r ? r : find_attention(c);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* The CUDA backend: creation and destruction. forward.c and attention.c compute. */
+#include "daemon/backend/cuda/cuda.h"
+#include "daemon/backend/backends.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdlib.h>
+
+#define SPAN  ((size_t)64 << 20)  /* bytes of weights that are copied at once */
+#define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
+
+static struct backend *cuda_backend_free(struct backend *b)
+{
+    struct cuda *c = (struct cuda *)b;
+    if (c->device.context) cuda_device_use(&c->device);
+    if (c->device.context) cuda_forget_graphs(c);
+    if (c->pinned) c->device.driver->cuMemHostUnregister(c->host.scratch.x);
+    cuda_fini_buffers(c);
+    if (c->device.context) cuda_free(&c->device, c->weights);
+    cuda_device_close(&c->device);
+    cpu_close(&c->host);
+    free(c);
+    return NULL;
+}
+
+static int upload_weights(struct cuda *c)
+{
+    const struct weights *w = &c->host.weights;
+    int r = cuda_alloc(&c->device, (void **)&c->weights, w->table.size, "the weights");
+    for (size_t i = 0; !r && i < w->table.size; i += SPAN) {
+        const size_t n = w->table.size - i < SPAN ? w->table.size - i : SPAN;
+        r = cuda_upload(&c->device, c->weights + i, (const uint8_t *)w->mem + i, n);
+    }
+    return r ? r : cuda_wait(&c->device);
+}
+
+/* The rows that the host embeds are copied in each pass. Where the kernel refuses to pin them, only speed is lost. */
+static void pin_rows(struct cuda *c)
+{
+    const struct hparams *s = &c->host.base.hparams;
+    const size_t bytes = (size_t)c->host.base.config.batch_tokens * s->dim * sizeof(float);
+    c->pinned = !c->device.driver->cuMemHostRegister(c->host.scratch.x, bytes, 0);
+}
+
+/* KV takes what the weights and the buffers leave of the device's memory, at most. */
+static int limit_kv(const struct cuda *c, const struct gguf *g, const struct hparams *s, struct backend_config *config)
+{
+    size_t left = 0, all = 0, weights = 0;
+    uint32_t rows[2];
+    const uint32_t ctx = config->ctx && config->ctx < s->ctx ? config->ctx : s->ctx;
+    int r = weights_check(g, s, &weights);
+    if (!r) r = cuda_result(&c->device, c->device.driver->cuMemGetInfo(&left, &all), "memory");
+    if (r) return r;
+    const size_t used = weights + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
+    if (used >= left)
+        return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
+                         c->device.name, used >> 20, left >> 20);
+    if (config->kv_bytes > left - used) {
+        log_info("%s: the KV pool is limited to %zu MiB, what the device has left", c->device.name,
+                 (left - used) >> 20);
+        config->kv_bytes = left - used;
+    }
+    return 0;
+}
+
+static int open_all(struct cuda *c, const struct gguf *g, const struct backend_config *given)
+{
+    struct backend_config config = *given;
+    struct hparams s;
+    if (given->mtp_of) return error_say(-EOPNOTSUPP, "an MTP layer cannot be computed on a GPU yet");
+    int r = hparams_read(&s, g);
+    if (!r) r = cuda_supports(g, &s);
+    if (!r) r = cuda_device_open(&c->device, config.device.number);
+    if (!r) r = limit_kv(c, g, &s, &config);
+    c->host.kv_apart = true;
+    if (!r) r = cpu_open(&c->host, g, &config);
+    if (!r) r = upload_weights(c);
+    if (!r) r = cuda_init_buffers(c);
+    if (!r) pin_rows(c);
+    return r ? r : cuda_find_kernels(c);
+}
+
+static int cuda_backend_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
+{
+    struct cuda *c = calloc(1, sizeof(*c));
+    if (!c) return error_say(-ENOMEM, "out of memory for the CUDA backend");
+    struct backend *b = &c->host.base;
+    int r = open_all(c, g, config);
+    if (r) {
+        cuda_backend_free(b);
+        return r;
+    }
+    c->ops = *b->ops;
+    c->ops.forward = cuda_forward;
+    c->ops.kv_copy = cuda_kv_copy;
+    c->ops.kv_read = cuda_kv_read;
+    c->ops.kv_write = cuda_kv_write;
+    c->ops.kv_release = cuda_kv_release;
+    c->ops.adapter_load = NULL;
+    c->ops.free = cuda_backend_free;
+    b->ops = &c->ops;
+    b->isa = c->device.name;
+    *out = b;
+    return 0;
+}
+
+static int check(const struct gguf *g, const struct hparams *s, size_t *bytes)
+{
+    int r = cuda_supports(g, s);
+    return r ? r : backend_cpu.check(g, s, bytes);
+}
+
+static bool is_packed(const struct gguf *g, const char *dir)
+{
+    return backend_cpu.is_packed(g, dir);
+}
+
+const struct backend_type backend_cuda = {
+    .name = "cuda", .new = cuda_backend_new, .check = check, .is_packed = is_packed};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Private to the CUDA backend: its state, and the parts of a forward pass. Its type is backend_cuda (backends.h).
+ *
+ * The state begins with that of a CPU backend, which loads the weights, checks batches, embeds tokens, takes the angles
+ * of RoPE, and computes what is not done on the device: the head behind pooling, and logsumexp. The image of the
+ * weights has a copy on the device, and the KV blocks lie there alone, both in the layout of the CPU.
+ */
+#include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/cuda/products.h"
+
+#define CUDA_ATTN_SIZES 3 /* kernels of attention, for heads of up to 64, 128 and 256 values */
+
+/* Buffers of one batch of up to batch_tokens, in device memory. */
+struct cuda_buffers {
+    void *mem;
+    float *x, *kept;            /* [tokens][dim] residual stream; that of the tokens that are kept in the last layer */
+    float *h;                   /* [tokens][dim] output of a block; normed input */
+    struct cuda_acts h_acts;    /* the normed input, quantized */
+    float *q, *q_sinks, *k, *v; /* [tokens][heads or kv_heads][head_dim] */
+    float *att, *gate, *up;     /* [tokens][heads][head_dim], [tokens][ffn]; the activated gates lie in gate */
+    struct cuda_acts att_acts, gated_acts;
+    float *cs[2], *sink_cs; /* [tokens][rope_dim] */
+    float *m, *l, *o;       /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
+    float *logits;          /* [logit_rows][vocab] */
+};
+
+/* What the host tells the device about a batch: arrays one behind the other, copied at once. */
+struct cuda_notes {
+    uint8_t *host, *device; /* [size] */
+    size_t size, used;
+};
+
+/* Tokens that attention computes at once. Their partial results fill a part of the buffers. */
+struct cuda_wave {
+    uint32_t first, n; /* in the view's list */
+    uint32_t tile, n_tiles;
+    uint32_t rows; /* query heads of a KV head in the largest tile */
+};
+
+/* Some tokens of the batch, and what they see in the layers of one kind. Places are in the notes. */
+struct cuda_view {
+    uint32_t n;
+    size_t list;        /* uint32_t [n]: the tokens */
+    size_t seen, tiles; /* struct cuda_seen [tokens of the batch], struct cuda_tile [n_tiles] */
+    uint32_t n_waves, n_tiles;
+    struct cuda_wave *waves; /* [batch_tokens] */
+};
+
+/* Where an entry's block table would begin in the notes, modulo 2^32: only what its tokens see is there. */
+struct cuda_tables {
+    uint32_t sinks, others;
+};
+
+enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
+
+struct cuda_kernels {
+    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, attn[CUDA_ATTN_SIZES];
+    struct cuda_kind kinds[KERN_TYPES];
+};
+
+/* All that the kernels of a pass and their arguments depend on. */
+struct cuda_shape {
+    const uint8_t *notes;
+    size_t tokens, table, warmth;
+    uint32_t n, n_kept, slides;
+    struct {
+        size_t list, seen, tiles;
+        uint32_t n_tiles, rows;
+    } views[CUDA_VIEWS];
+};
+
+#define CUDA_GRAPHS 24 /* that are kept */
+
+struct cuda_graph {
+    struct cuda_shape shape;
+    CUgraphExec exec; /* NULL: none */
+    uint64_t used;    /* when, in passes */
+};
+
+struct cuda {
+    struct cpu host; /* first: see above */
+    struct backend_ops ops;
+    struct cuda_device device;
+    struct cuda_kernels kern;
+    uint8_t *weights;           /* the image */
+    uint8_t *kv[KV_GROUPS_MAX]; /* blocks, as kv_memory_k has them */
+    struct cuda_buffers buf;
+    bool pinned;        /* host.scratch.x is */
+    atomic_bool failed; /* a KV block could not be written */
+    uint32_t attn_rows, logit_rows;
+    float *staging; /* [logit_rows][vocab] pinned, or NULL */
+    struct cuda_notes notes;
+    struct cuda_view views[CUDA_VIEWS];
+    struct cuda_graph graphs[CUDA_GRAPHS];
+    uint64_t graph_clock;
+    struct cuda_tables *tables; /* [batch_tokens][KV_GROUPS_MAX] of the entries */
+};
+
+/* One forward. */
+struct cuda_pass {
+    struct cuda *c;
+    struct pass cpu;              /* of the same batch: its layer, KV group, … */
+    uint32_t n;                   /* tokens that are computed now: all, or in the last layer those that are kept */
+    uint32_t n_kept;              /* tokens of which something is wanted */
+    float *x;                     /* their residual stream */
+    size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
+    bool slides;                  /* some token does */
+    const float *bias, *post;     /* of the pending result in h, or NULL */
+    const float *out_scale;
+    bool pending;
+};
+
+/* The device's copy of a vector or of panels of the weights; NULL: NULL. */
+static inline const void *cuda_weight(const struct cuda *c, const void *p)
+{
+    return p ? c->weights + ((const uint8_t *)p - (const uint8_t *)c->host.weights.mem) : NULL;
+}
+
+static inline void *cuda_note(const struct cuda *c, size_t at)
+{
+    return c->notes.device + at;
+}
+
+/* The model can be computed: 0; or -EOPNOTSUPP and an error message that names the first part that cannot. */
+int cuda_supports(const struct gguf *g, const struct hparams *s);
+
+/* Find the kernels, and allocate the buffers and the KV blocks. 0, or -errno and the error message; cuda_fini_buffers
+ * is allowed in both cases. */
+int cuda_find_kernels(struct cuda *c);
+int cuda_init_buffers(struct cuda *c);
+void cuda_fini_buffers(struct cuda *c);
+
+/* Bytes of the buffers of @tokens tokens, and rows of partial results in them. */
+size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx, uint32_t *attn_rows,
+                          uint32_t *logit_rows);
+
+/* As in struct backend_ops. */
+int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
+int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out);
+void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in);
+void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
+
+/* K and V of a layer of a group, for the kernels. */
+struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer);
+
+/* Write the notes of the batch, which cpu_lay_out has laid out, and copy them to the device. */
+int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n);
+
+/* Attention of the tokens of @view in the pass's layer: queries -> att, quantized too if @quantized. */
+int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quantized);
+
+/* Bytes of shared memory that attention needs for tiles of @rows queries. */
+size_t cuda_attention_shared(uint32_t rows, uint32_t dim);
+
+/* Products of one input, @n <= CUDA_PRODUCTS: the tokens' rows of @f, or their quantized @acts -> the products' out,
+ * which are addresses of the device. */
+int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
+                  const struct cuda_acts *acts);
+
+/* Copy the embeddings and the angles of the batch, which the host has computed, to the device. */
+int cuda_upload_rows(const struct cuda_pass *p);
+
+/* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits. */
+int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n);
+
+/* Wait for @n rows of logits, and copy them to @logits. */
+int cuda_download_logits(const struct cuda_pass *p, uint32_t n, float *logits);
+
+/* What follows the last layer: the logits and states that the kept tokens want. */
+int cuda_output(struct cuda_pass *p, float *logits, float *hidden);
+
+/* The shape of the pass. False: a pass of this kind gets no graph. */
+bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out);
+
+/* Start what @compute starts: by the graph of the shape, which is made if there is none yet. */
+int cuda_graph_run(struct cuda_pass *p, const struct cuda_shape *shape, int (*compute)(struct cuda_pass *p));
+void cuda_forget_graphs(struct cuda *c);
+
+/* Join what is pending to the residual stream; h = the norm @w of it (NULL: a copy), quantized if @set needs it. */
+int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * One device: its memory, its stream and its kernels. A function that fails returns -errno and sets the error message:
+ * -ENOMEM for device memory, -EIO for all else that the driver reports. An error of the device stays: all later calls
+ * fail, too.
+ */
+#include "daemon/backend/cuda/driver.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define CUDA_MODULES 7
+
+struct cuda_device {
+    const struct cuda_driver *driver;
+    CUdevice id;
+    CUcontext context;
+    CUstream stream; /* of forward */
+    CUmodule modules[CUDA_MODULES];
+    char name[96]; /* "NVIDIA H100 …, sm_90" */
+    int processors;
+    unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it */
+};
+
+/* Code of the kernels, as nvcc made it: NULL behind the last. */
+extern const void *const cuda_images[];
+
+/* Open device number @number. 0, or -ENODEV if there is none; then cuda_device_close must not be called. */
+int cuda_device_open(struct cuda_device *d, unsigned number);
+void cuda_device_close(struct cuda_device *d);
+
+/* Make the device that of the calling thread: each thread does so before other calls, and may do so again. */
+int cuda_device_use(const struct cuda_device *d);
+
+/* 0; or -EIO and the error message: "@what: " and the driver's text. */
+int cuda_result(const struct cuda_device *d, CUresult e, const char *what);
+
+/* @bytes > 0 of device memory, not cleared. @what: its purpose, for the error message. cuda_free: NULL ok. */
+int cuda_alloc(const struct cuda_device *d, void **out, size_t bytes, const char *what);
+void cuda_free(const struct cuda_device *d, void *p);
+
+/* Host memory that the device copies from and to fast. */
+int cuda_alloc_host(const struct cuda_device *d, void **out, size_t bytes);
+void cuda_free_host(const struct cuda_device *d, void *p);
+
+/* Copies in the device's stream. They return before the copy has ended if the host's memory is of cuda_alloc_host. */
+int cuda_upload(const struct cuda_device *d, void *to, const void *from, size_t bytes);
+int cuda_download(const struct cuda_device *d, void *to, const void *from, size_t bytes);
+
+/* Wait for all work of the stream. */
+int cuda_wait(const struct cuda_device *d);
+
+/* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
+int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);
+
+struct cuda_grid {
+    unsigned x, y, threads, shared;
+};
+
+/* Start a kernel in the stream with one argument, a struct of cuda-args.h. An empty grid does nothing. */
+int cuda_launch(const struct cuda_device *d, CUfunction f, struct cuda_grid grid, const void *args);

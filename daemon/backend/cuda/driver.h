@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The CUDA driver, opened at run time: the program starts without it, too. */
+#include <cuda.h>
+
+/* The functions of the driver that are used. */
+#define CUDA_FUNCTIONS(X)                                                                                              \
+    X(cuInit)                                                                                                          \
+    X(cuGetErrorString)                                                                                                \
+    X(cuDeviceGetCount)                                                                                                \
+    X(cuDeviceGet)                                                                                                     \
+    X(cuDeviceGetName)                                                                                                 \
+    X(cuDeviceGetAttribute)                                                                                            \
+    X(cuDevicePrimaryCtxRetain)                                                                                        \
+    X(cuDevicePrimaryCtxRelease)                                                                                       \
+    X(cuCtxSetCurrent)                                                                                                 \
+    X(cuMemGetInfo)                                                                                                    \
+    X(cuMemAlloc)                                                                                                      \
+    X(cuMemFree)                                                                                                       \
+    X(cuMemHostAlloc)                                                                                                  \
+    X(cuMemFreeHost)                                                                                                   \
+    X(cuMemHostRegister)                                                                                               \
+    X(cuMemHostUnregister)                                                                                             \
+    X(cuMemcpyHtoDAsync)                                                                                               \
+    X(cuMemcpyDtoHAsync)                                                                                               \
+    X(cuStreamCreate)                                                                                                  \
+    X(cuStreamDestroy)                                                                                                 \
+    X(cuStreamSynchronize)                                                                                             \
+    X(cuModuleLoadData)                                                                                                \
+    X(cuModuleUnload)                                                                                                  \
+    X(cuModuleGetFunction)                                                                                             \
+    X(cuFuncSetAttribute)                                                                                              \
+    X(cuLaunchKernelEx)                                                                                                \
+    X(cuStreamBeginCapture)                                                                                            \
+    X(cuStreamEndCapture)                                                                                              \
+    X(cuGraphInstantiateWithFlags)                                                                                     \
+    X(cuGraphLaunch)                                                                                                   \
+    X(cuGraphExecDestroy)                                                                                              \
+    X(cuGraphDestroy)
+
+#define CUDA_MEMBER(name) __typeof__(name) *name;
+struct cuda_driver {
+    CUDA_FUNCTIONS(CUDA_MEMBER)
+};
+
+/* Open the driver, once per process; from one thread. Returns 0 and *out, of static storage; -ENODEV and the error
+ * message if there is none, or if it has no device. */
+int cuda_driver(const struct cuda_driver **out);

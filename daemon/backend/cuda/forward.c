@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* The forward pass, in the order of daemon/backend/cpu/forward.c. All kernels of a pass follow each other in one
+ * stream; the host waits for the logits alone. */
+#include "daemon/backend/cuda/cuda.h"
+#include "libcommon/error.h"
+
+#define THREADS 256
+
+static uint32_t divide(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* --- products --- */
+
+/* Products of one type. */
+static int multiply(const struct cuda_pass *p, enum kern_type type, struct cuda_matmul *a)
+{
+    return cuda_multiply(&p->c->device, &p->c->kern.kinds[type], a, CUDA_BEST);
+}
+
+int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
+                  const struct cuda_acts *acts)
+{
+    int r = 0;
+    for (uint32_t i = 0, end; !r && i < n; i = end) {
+        struct cuda_matmul a = {.n = p->n, .k = set[i].m->k, .f = f, .x = *acts};
+        for (end = i; end < n && set[end].m->type == set[i].m->type; end++) {
+            const struct matrix *m = set[end].m;
+            a.of[a.n_products++] = (struct cuda_matrix){.panels = cuda_weight(p->c, m->panels),
+                                                        .out = set[end].out,
+                                                        .rows = m->rows,
+                                                        .ld = m->rows,
+                                                        .panel_bytes = (uint32_t)m->panel_bytes};
+        }
+        r = multiply(p, set[i].m->type, &a);
+    }
+    return r;
+}
+
+/* Some product needs f32 input. */
+static bool plain(const struct product *set, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!kern_type_quantized(set[i].m->type)) return true;
+    return false;
+}
+
+/* --- norms --- */
+
+int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    struct cuda_norm a = {.x = p->x,
+                          .h = p->pending ? c->buf.h : NULL,
+                          .bias = cuda_weight(c, p->bias),
+                          .post = cuda_weight(c, p->post),
+                          .out_scale = cuda_weight(c, p->out_scale),
+                          .w = cuda_weight(c, w),
+                          .f = plain(set, n) ? c->buf.h : NULL,
+                          .eps = s->rms_eps,
+                          .residual = s->scale.residual,
+                          .k = s->dim};
+    if (cpu_quantized(set, n)) a.q = c->buf.h_acts;
+    p->pending = false;
+    const struct cuda_grid g = {p->n, 1, THREADS, (s->dim + 1) * (unsigned)sizeof(float)};
+    return cuda_launch(&c->device, c->kern.norm, g, &a);
+}
+
+/* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
+static void leave(struct cuda_pass *p, const float *bias, const float *post, const float *out_scale)
+{
+    p->pending = true;
+    p->bias = bias;
+    p->post = post;
+    p->out_scale = out_scale;
+}
+
+/* --- blocks --- */
+
+/* Bias, norm and rotation of queries and keys; K and V go to their blocks. */
+static int place_heads(const struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    const struct layer *w = p->cpu.w;
+    const struct arch *desc = s->desc;
+    const uint32_t which = hparams_window(s, p->cpu.layer) ? hparams_ropes(s) - 1 : 0;
+    const bool warm = s->temperature.scale != 0 && !(s->temperature.unrotated && hparams_rotates(s, p->cpu.layer));
+    const struct cuda_heads a = {.q = c->buf.q,
+                                 .q_sinks = p->slides ? c->buf.q_sinks : NULL,
+                                 .k = c->buf.k,
+                                 .v = w->v.rows ? c->buf.v : c->buf.k,
+                                 .q_bias = cuda_weight(c, w->q.bias),
+                                 .k_bias = cuda_weight(c, w->k.bias),
+                                 .v_bias = cuda_weight(c, w->v.bias),
+                                 .q_norm = cuda_weight(c, w->q_norm),
+                                 .k_norm = cuda_weight(c, w->k_norm),
+                                 .cs = c->buf.cs[which],
+                                 .sink_cs = c->buf.sink_cs,
+                                 .warmth = warm ? cuda_note(c, p->warmth) : NULL,
+                                 .token = cuda_note(c, p->tokens),
+                                 .kv = cuda_kv_layer(c, p->cpu.group, p->cpu.group_layer),
+                                 .eps = s->rms_eps,
+                                 .heads = (uint16_t)s->heads,
+                                 .kv_heads = (uint16_t)p->cpu.heads.kv_heads,
+                                 .dim = (uint16_t)p->cpu.heads.head_dim,
+                                 .rot = (uint16_t)p->cpu.heads.rope_dim,
+                                 .group = (uint8_t)p->cpu.group,
+                                 .type = (uint8_t)c->host.base.config.kv_type,
+                                 .rotates = hparams_rotates(s, p->cpu.layer),
+                                 .neox = desc->neox,
+                                 .each = desc->qk_norm == QK_NORM_EACH,
+                                 .after = desc->block.qk_after_rope,
+                                 .unit = s->unit_norm,
+                                 .v_norm = desc->attention.v_norm};
+    const struct cuda_grid g = {p->n, s->heads + a.kv_heads, CUDA_WARP, a.dim * (unsigned)sizeof(float)};
+    return cuda_launch(&c->device, c->kern.heads, g, &a);
+}
+
+/* In the last layer only tokens of which something is wanted are computed further: move their rows together. */
+static int keep_wanted(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    if (p->n_kept == p->n) return 0;
+    const struct cuda_norm a = {
+        .x = p->x, .gather = cuda_note(c, c->views[VIEW_LAST].list), .to = c->buf.kept, .k = c->host.base.hparams.dim};
+    p->n = p->n_kept;
+    p->x = c->buf.kept;
+    return cuda_launch(&c->device, c->kern.norm, (struct cuda_grid){p->n, 1, THREADS, (a.k + 1) * 4}, &a);
+}
+
+static int attention_block(struct cuda_pass *p, bool last)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    const struct product in[] = {{&w->q, c->buf.q}, {&w->k, c->buf.k}, {&w->v, c->buf.v}};
+    const struct product out = {&w->o, c->buf.h};
+    const uint32_t n = w->v.rows ? 3 : 2;
+    const struct cuda_view *view =
+        &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
+    int r = cuda_norm_rows(p, w->attn_norm, in, n);
+    if (!r) r = cuda_products(p, in, n, c->buf.h, &c->buf.h_acts);
+    if (!r) r = place_heads(p);
+    if (!r && last) r = keep_wanted(p);
+    if (!r && p->n) r = cuda_attention(p, view, cpu_quantized(&out, 1));
+    if (!r && p->n) r = cuda_products(p, &out, 1, c->buf.att, &c->buf.att_acts);
+    leave(p, w->o.bias, w->attn_post_norm, NULL);
+    return r;
+}
+
+static int activate(const struct cuda_pass *p, const struct product *down, bool gate)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    struct cuda_gated a = {.gate = gate ? c->buf.gate : c->buf.up,
+                           .up = gate ? c->buf.up : NULL,
+                           .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
+                           .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
+                           .k = w->up.rows,
+                           .act = c->host.base.hparams.desc->activation};
+    if (plain(down, 1)) a.f = c->buf.gate;
+    if (cpu_quantized(down, 1)) a.q = c->buf.gated_acts;
+    return cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
+}
+
+static int feed_forward_block(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    const bool gate = !c->host.base.hparams.desc->block.no_gate;
+    const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
+    const struct product down = {&w->down, c->buf.h};
+    int r = cuda_norm_rows(p, w->ffn_norm, in, gate ? 2 : 1);
+    if (!r) r = cuda_products(p, in, gate ? 2 : 1, c->buf.h, &c->buf.h_acts);
+    if (!r) r = activate(p, &down, gate);
+    if (!r) r = cuda_products(p, &down, 1, c->buf.gate, &c->buf.gated_acts);
+    leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
+    return r;
+}
+
+/* --- the pass --- */
+
+static int compute_layers(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    uint32_t layers[KV_GROUPS_MAX] = {0};
+    int r = 0;
+    for (uint32_t l = 0; !r && l < s->n_layers && p->n; l++) {
+        p->cpu.layer = l;
+        p->cpu.w = &c->host.weights.layers[l];
+        p->cpu.heads = hparams_heads(s, l);
+        p->cpu.group = hparams_group(s, l);
+        p->cpu.group_layer = layers[p->cpu.group]++;
+        r = attention_block(p, l + 1 == s->n_layers);
+        if (!r && p->n) r = feed_forward_block(p);
+    }
+    return r;
+}
+
+/* A pass of which all kept tokens want logits alone. */
+static int compute(struct cuda_pass *p)
+{
+    int r = compute_layers(p);
+    return r || !p->n ? r : cuda_compute_logits(p, 0, p->n);
+}
+
+/* Nothing but logits is wanted. */
+static bool plain_logits(const struct cuda_pass *p)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        if (token_wants(&p->c->host.scratch.tokens[i]) & WANT_HIDDEN) return false;
+    return true;
+}
+
+static int run(struct cuda_pass *p, float *logits, float *hidden)
+{
+    struct cuda_shape shape;
+    const uint32_t kept = p->n_kept;
+    int r = cuda_upload_rows(p);
+    if (!r && plain_logits(p) && cuda_graph_shape(p, &shape)) {
+        r = cuda_graph_run(p, &shape, compute);
+        if (!r && kept) r = cuda_download_logits(p, kept, logits);
+    } else if (!r) {
+        r = compute_layers(p);
+        if (!r && p->n) r = cuda_output(p, logits, hidden);
+    }
+    const int waited = cuda_wait(&p->c->device);
+    return r ? r : waited;
+}
+
+int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
+{
+    struct cuda *c = (struct cuda *)b;
+    struct cuda_pass p = {.c = c, .cpu = {.c = &c->host}, .x = c->buf.x};
+    int r = cpu_lay_out(&p.cpu, e, n, logits, hidden);
+    if (r || !p.cpu.n) return r;
+    if (atomic_load(&c->failed))
+        return error_say(-EIO, "%s has failed; start hobd again, or with the device 'cpu'", c->device.name);
+    p.n = p.cpu.n;
+    r = cuda_device_use(&c->device);
+    if (!r) r = cuda_write_notes(&p, e, n);
+    if (r) return r;
+    cpu_embed(&p.cpu);
+    return run(&p, logits, hidden);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The KV blocks on the device, which are laid out as on the CPU (daemon/backend/cpu/kv-memory.h). */
+#include "daemon/backend/cuda/cuda.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+
+struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer)
+{
+    const struct kv_memory *kv = &c->host.kv[group];
+    const struct kv_shape *s = kv_memory_shape(kv, layer);
+    return (struct cuda_kv){.mem = c->kv[group] + (size_t)layer * kv->blocks * kv->stride,
+                            .stride = kv->stride,
+                            .half = (uint32_t)s->half,
+                            .each = (uint32_t)s->each};
+}
+
+/* A block does not have what it should: nothing may be computed any more. */
+static void report(struct cuda *c, int r)
+{
+    if (!r) return;
+    log_error("%s", error_text(r));
+    atomic_store(&c->failed, true);
+}
+
+void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    struct cuda *c = (struct cuda *)b;
+    const struct kv_memory *kv = &c->host.kv[group];
+    int r = dst == src ? 0 : cuda_device_use(&c->device);
+    for (uint32_t l = 0; !r && dst != src && l < kv->layers; l++) { /* layers may differ in their heads */
+        const struct kv_shape *s = kv_memory_shape(kv, l);
+        const struct cuda_copy a = {cuda_kv_layer(c, group, l), 0, dst, src, tokens, s->head_dim, (uint32_t)kv->type};
+        r = cuda_launch(&c->device, c->kern.kv_copy, (struct cuda_grid){1, s->kv_heads, 256, 0}, &a);
+    }
+    if (!r) r = cuda_wait(&c->device); /* before another thread reads the block */
+    report(c, r);
+}
+
+/* Copy one block of all layers, to @out or from @in, in a stream of the call's own: forward may be running. */
+static int copy_apart(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
+{
+    const struct cuda_driver *d = c->device.driver;
+    const size_t bytes = c->host.kv[group].stride;
+    CUstream stream;
+    int r = cuda_device_use(&c->device);
+    if (!r) r = cuda_result(&c->device, d->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "no stream");
+    if (r) return r;
+    for (uint32_t l = 0; !r && l < c->host.kv[group].layers; l++) {
+        const CUdeviceptr at = (CUdeviceptr)cuda_kv_layer(c, group, l).mem + block * bytes;
+        r = cuda_result(&c->device,
+                        out ? d->cuMemcpyDtoHAsync(out + l * bytes, at, bytes, stream)
+                            : d->cuMemcpyHtoDAsync(at, in + l * bytes, bytes, stream),
+                        "copy of a KV block");
+    }
+    if (!r) r = cuda_result(&c->device, d->cuStreamSynchronize(stream), "copy of a KV block");
+    d->cuStreamDestroy(stream);
+    return r;
+}
+
+int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    int r = copy_apart((const struct cuda *)b, group, block, out, NULL);
+    return r == -ENOMEM ? error_in(-EIO, "a KV block cannot be read") : r;
+}
+
+void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
+{
+    struct cuda *c = (struct cuda *)b;
+    report(c, copy_apart(c, group, block, NULL, in));
+}
+
+/* The pool's memory on the device stays as it is. */
+void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
+{
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* What the device must know about a batch: positions, block tables, and the tiles of attention. */
+#include "daemon/backend/cuda/cuda.h"
+#include "libcommon/error.h"
+#include <string.h>
+
+#define TILE_ROWS_MOST 32        /* queries of a KV head that a tile has at best */
+#define FIRST_NOTES    (1 << 20) /* bytes */
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Make room for @bytes: -ENOMEM. What was written stays on the host's side. */
+static int reserve(struct cuda *c, size_t bytes)
+{
+    struct cuda_notes *n = &c->notes;
+    size_t size = n->size ? n->size : FIRST_NOTES;
+    void *host = NULL, *device = NULL;
+    while (size < n->used + bytes) size *= 2;
+    if (size == n->size) return 0;
+    int r = cuda_alloc_host(&c->device, &host, size);
+    if (!r) r = cuda_alloc(&c->device, &device, size, "the places of a step");
+    if (r) {
+        cuda_free_host(&c->device, host);
+        return r;
+    }
+    if (n->used) memcpy(host, n->host, n->used);
+    cuda_free_host(&c->device, n->host);
+    cuda_free(&c->device, n->device);
+    n->host = host, n->device = device, n->size = size;
+    return 0;
+}
+
+/* Add @n elements of @size bytes. 0 and their place. */
+static int add(struct cuda *c, size_t n, size_t size, size_t *at)
+{
+    const size_t bytes = (n * size + 63) / 64 * 64;
+    int r = reserve(c, bytes);
+    *at = c->notes.used;
+    c->notes.used += r ? 0 : bytes;
+    return r;
+}
+
+/* Add @bytes directly behind what was added before. */
+static int put(struct cuda *c, const void *from, size_t bytes)
+{
+    int r = reserve(c, bytes);
+    if (r || !bytes) return r;
+    memcpy(c->notes.host + c->notes.used, from, bytes);
+    c->notes.used += bytes;
+    return 0;
+}
+
+/* --- tiles --- */
+
+/* A tile of attention, all its parts. */
+struct cut {
+    uint32_t token, n;     /* consecutive tokens of one entry */
+    uint32_t parts, sinks; /* the first of them are the sinks' */
+    uint32_t segment;      /* of the first other part */
+};
+
+/* Of @n tokens from batch row @at on. */
+static struct cut cut_tile(const struct pass *p, uint32_t at, uint32_t n)
+{
+    const struct token *t = &p->c->scratch.tokens[at];
+    struct cut x = {.token = at, .n = n, .segment = cpu_window_start(p, t) / KV_SEGMENT};
+    if (token_slides(t)) x.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
+    x.parts = x.sinks + (token_end(p, &t[n - 1]) - 1) / KV_SEGMENT - x.segment + 1;
+    return x;
+}
+
+/* Tokens of a tile that begins with list[0]: of one entry, one behind the other, all sliding or none. */
+static uint32_t run_of(const struct pass *p, const uint32_t *list, uint32_t most)
+{
+    const struct token *t = &p->c->scratch.tokens[list[0]];
+    uint32_t n = 1;
+    while (n < most && list[n] == list[0] + n && t[n].entry == t->entry && token_slides(&t[n]) == token_slides(t)) n++;
+    return n;
+}
+
+/* Positions [from, to) of a part of a tile. */
+static struct cuda_tile part_of(const struct pass *p, const struct cut *x, uint32_t part, uint32_t table)
+{
+    const struct token *first = &p->c->scratch.tokens[x->token];
+    const bool sinks = part < x->sinks;
+    const uint32_t segment = sinks ? part : x->segment + part - x->sinks;
+    const uint32_t seen = sinks ? 0 : cpu_window_start(p, first) / KV_BLOCK * KV_BLOCK, begin = segment * KV_SEGMENT;
+    const uint32_t end = sinks ? first->entry->sinks : token_end(p, &first[x->n - 1]);
+    struct cuda_tile t = {x->token, x->n, part, begin > seen ? begin : seen, min(end, begin + KV_SEGMENT),
+                          table,    sinks};
+    if (t.to < t.from) t.to = t.from;
+    return t;
+}
+
+/* The tile of list[0] …, of at most @most tokens; at most @rows partial results. */
+static struct cut next_tile(const struct cuda_pass *p, const uint32_t *list, uint32_t most, uint32_t rows)
+{
+    const struct pass *cpu = &p->cpu;
+    uint32_t n = run_of(cpu, list, most);
+    struct cut x = cut_tile(cpu, list[0], n);
+    while (x.n > 1 && x.n * x.parts > rows) x = cut_tile(cpu, list[0], x.n / 2);
+    return x;
+}
+
+/* Write the parts of a tile: row @row of the partial results is its first. */
+static int put_tile(struct cuda_pass *p, struct cuda_view *v, const struct cut *x, uint32_t row)
+{
+    struct cuda *c = p->c;
+    const struct token *t = &c->host.scratch.tokens[x->token];
+    const uint32_t group = p->cpu.group, entry = (uint32_t)(t->entry - p->cpu.c->scratch.tokens[0].entry);
+    const struct cuda_tables *tables = &c->tables[entry * KV_GROUPS_MAX + group];
+    for (uint32_t i = 0; i < x->parts; i++) {
+        const struct cuda_tile tile = part_of(&p->cpu, x, i, i < x->sinks ? tables->sinks : tables->others);
+        int r = put(c, &tile, sizeof(tile));
+        if (r) return r;
+    }
+    v->n_tiles += x->parts;
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct cuda_seen *s = (struct cuda_seen *)(c->notes.host + v->seen) + x->token + i;
+        *s = (struct cuda_seen){cpu_window_start(&p->cpu, &t[i]), token_end(&p->cpu, &t[i]), row + i * x->parts,
+                                x->parts};
+    }
+    return 0;
+}
+
+/* Few numbers of tiles share a graph (graph.c): add empty ones to a view of one wave, and make the notes end at a
+ * multiple of 64 bytes, within the room, whose size is a power of two. */
+static int pad_tiles(struct cuda *c, struct cuda_view *v)
+{
+    static const struct cuda_tile none;
+    uint32_t most = 8;
+    int r = 0;
+    while (most < v->n_tiles) most += most < 64 ? most : 64;
+    for (; !r && v->n_waves == 1 && v->n_tiles < most; v->n_tiles++) r = put(c, &none, sizeof(none));
+    if (v->n_waves == 1) v->waves[0].n_tiles = v->n_tiles;
+    c->notes.used = (c->notes.used + 63) / 64 * 64;
+    return r;
+}
+
+/* Cut the tokens of the view's list into waves and tiles, as they are in layer @layer. */
+static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    p->cpu.layer = layer;
+    p->cpu.heads = hparams_heads(s, layer);
+    p->cpu.group = hparams_group(s, layer);
+    const uint32_t sharing = s->heads / p->cpu.heads.kv_heads,
+                   most = sharing < TILE_ROWS_MOST ? TILE_ROWS_MOST / sharing : 1;
+    uint32_t row = c->attn_rows; /* full: the first tile begins a wave */
+    int r = add(c, p->cpu.n, sizeof(struct cuda_seen), &v->seen);
+    v->tiles = c->notes.used;
+    v->n_tiles = v->n_waves = 0;
+    for (uint32_t i = 0; !r && i < v->n;) {
+        const uint32_t *list = (const uint32_t *)(c->notes.host + v->list) + i;
+        const struct cut x = next_tile(p, list, min(most, v->n - i), c->attn_rows);
+        if (x.n * x.parts > c->attn_rows - row) {
+            v->waves[v->n_waves++] = (struct cuda_wave){.first = i, .tile = v->n_tiles};
+            row = 0;
+        }
+        struct cuda_wave *w = &v->waves[v->n_waves - 1];
+        r = put_tile(p, v, &x, row);
+        row += x.n * x.parts;
+        w->n += x.n;
+        w->n_tiles += x.parts;
+        if (x.n * sharing > w->rows) w->rows = x.n * sharing;
+        i += x.n;
+    }
+    if (!r) r = pad_tiles(c, v);
+    return r;
+}
+
+/* --- the batch --- */
+
+static int write_tokens(struct cuda_pass *p)
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    int r = add(c, p->cpu.n, sizeof(struct cuda_token), &p->tokens);
+    for (uint32_t i = 0; !r && i < p->cpu.n; i++) {
+        const struct token *t = &c->host.scratch.tokens[i];
+        struct cuda_token x = {.pos = t->pos, .slides = token_slides(t)};
+        for (uint32_t g = 0; g < s->n_groups && g < 2; g++)
+            if (s->groups[g].n_layers) x.block[g] = t->entry->blocks[g][t->pos / KV_BLOCK];
+        ((struct cuda_token *)(c->notes.host + p->tokens))[i] = x;
+        p->slides |= token_slides(t);
+    }
+    return r;
+}
+
+/* The blocks of an entry in group @g: [0, *sinks) and [*first, end) are seen. */
+static void seen_blocks(const struct hparams *s, const struct batch_entry *e, uint32_t g, uint32_t *sinks,
+                        uint32_t *first)
+{
+    const struct token t = {.entry = e, .pos = e->pos};
+    const bool slides = token_slides(&t);
+    *sinks = slides ? (e->sinks + KV_BLOCK - 1) / KV_BLOCK : 0;
+    *first = (slides ? e->pos + 1 - e->window : kv_group_first(&s->groups[g], e->pos)) / KV_BLOCK;
+}
+
+/* Decide where the block tables of all entries and groups will begin, relative to the first. */
+static void place_tables(const struct cuda_pass *p, const struct batch_entry *e, size_t n)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    uint32_t at = 0;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t g = 0; g < s->n_groups; g++) {
+            const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
+            uint32_t sinks, first;
+            if (!s->groups[g].n_layers) continue;
+            seen_blocks(s, &e[i], g, &sinks, &first);
+            c->tables[i * KV_GROUPS_MAX + g] = (struct cuda_tables){at, at + sinks - first};
+            at += sinks + end - first;
+        }
+}
+
+/* Write them. They are the last notes: the places of all others do not depend on their sizes. */
+static int write_tables(struct cuda_pass *p, const struct batch_entry *e, size_t n)
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    int r = 0;
+    p->table = c->notes.used;
+    for (size_t i = 0; !r && i < n; i++)
+        for (uint32_t g = 0; !r && g < s->n_groups; g++) {
+            const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
+            uint32_t sinks, first;
+            if (!s->groups[g].n_layers) continue;
+            seen_blocks(s, &e[i], g, &sinks, &first);
+            r = put(c, e[i].blocks[g], sinks * sizeof(uint32_t));
+            if (!r) r = put(c, e[i].blocks[g] + first, (end - first) * sizeof(uint32_t));
+        }
+    return r;
+}
+
+/* Factors of the queries, in the first layer that has any. */
+static int write_warmth(struct cuda_pass *p)
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    if (s->temperature.scale == 0) return 0;
+    int r = add(c, p->cpu.n, sizeof(float), &p->warmth);
+    for (uint32_t i = 0; !r && i < p->cpu.n; i++) {
+        float by = 1;
+        for (uint32_t l = 0; by == 1 && l < s->n_layers; l++) {
+            p->cpu.layer = l;
+            by = cpu_temperature(&p->cpu, c->host.scratch.tokens[i].pos);
+        }
+        ((float *)(void *)(c->notes.host + p->warmth))[i] = by;
+    }
+    return r;
+}
+
+/* The tokens of the batch, or those of which something is wanted. */
+static int write_list(struct cuda_pass *p, struct cuda_view *v, bool wanted)
+{
+    int r = add(p->c, p->cpu.n, sizeof(uint32_t), &v->list);
+    v->n = 0;
+    for (uint32_t i = 0; !r && i < p->cpu.n; i++)
+        if (!wanted || token_wants(&p->c->host.scratch.tokens[i]))
+            ((uint32_t *)(void *)(p->c->notes.host + v->list))[v->n++] = i;
+    return r;
+}
+
+int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    bool has[2] = {false, false};
+    c->notes.used = 0;
+    for (uint32_t v = 0; v < CUDA_VIEWS; v++) c->views[v].n = c->views[v].n_tiles = c->views[v].n_waves = 0;
+    place_tables(p, e, n);
+    int r = write_tokens(p);
+    if (!r) r = write_warmth(p);
+    if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
+    for (uint32_t l = 0; !r && l + 1 < s->n_layers; l++) {
+        const bool window = hparams_window(s, l) > 0;
+        if (has[window]) continue;
+        has[window] = true;
+        r = write_list(p, &c->views[window], false);
+        if (!r) r = write_view(p, &c->views[window], l);
+    }
+    if (!r) r = write_view(p, &c->views[VIEW_LAST], s->n_layers - 1);
+    if (!r) r = write_tables(p, e, n);
+    p->n_kept = c->views[VIEW_LAST].n;
+    return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/backend/cuda/products.h"
+#include "kernels/panel.h"
+#include <stdio.h>
+#include <string.h>
+
+#define FEW_THREADS  256 /* or twice as many, where there are few CTAs */
+#define FEW_SHARED   (47u << 10)
+#define MANY_PANELS  4 /* of a CTA of cuda_many_* */
+#define MANY_TOKENS  128
+#define SOME_TOKENS  64
+#define FLOAT_TOKENS 16
+
+static unsigned divide(unsigned a, unsigned b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The name of a kind of type in kernels/cuda/form.cuh: w, the width, and letters for the rest. */
+static void name_kind(char *name, size_t size, const char *which, const struct panel_form *f)
+{
+    static const char *const scales[] = {
+        [PANEL_PLAIN] = "", [PANEL_SUB] = "s", [PANEL_HALVES] = "h", [PANEL_E8M0] = "e"};
+    const char *table = f->table && f->scales != PANEL_E8M0 ? "t" : "";
+    snprintf(name, size, "cuda_%s_w%u%s%s%s", which, f->width, scales[f->scales], f->m ? "m" : "", table);
+}
+
+static struct cuda_form form_of(const struct panel_form *f)
+{
+    struct cuda_form to = {.group = f->group,
+                           .step = f->step,
+                           .pairs = f->pairs,
+                           .bits = f->bits,
+                           .sub = f->sub,
+                           .sub_step = f->sub_step,
+                           .d = f->d,
+                           .m = f->m,
+                           .shift = f->blocks == 8 ? 3 : 0,
+                           .bias = f->bias,
+                           .unit = panel_unit(f)};
+    if (f->table) memcpy(to.table, f->table, sizeof(to.table));
+    return to;
+}
+
+int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type)
+{
+    static const char *const floats[] = {
+        [KERN_F32] = "cuda_float_f32", [KERN_F16] = "cuda_float_f16", [KERN_BF16] = "cuda_float_bf16"};
+    const struct panel_form *f = &panel_forms[type];
+    char name[48];
+    *out = (struct cuda_kind){0};
+    if (!kern_type_quantized(type)) return cuda_kernel(d, &out->few, floats[type], 0);
+    out->form = form_of(f);
+    name_kind(name, sizeof(name), "few", f);
+    int r = cuda_kernel(d, &out->few, name, 0);
+    name_kind(name, sizeof(name), "some", f);
+    if (!r) r = cuda_kernel(d, &out->some, name, 0);
+    name_kind(name, sizeof(name), "many", f);
+    return r ? r : cuda_kernel(d, &out->many, name, 0);
+}
+
+/* Bytes of shared memory that cuda_few_* needs for a block of columns: sums of all outputs, scales of all rows, and for
+ * types with an offset the same of these; the sums of the tokens' codes where all rows share them. */
+static unsigned few_bytes(const struct cuda_form *f, unsigned tokens)
+{
+    const unsigned rows = CUDA_ROWS * sizeof(float);
+    return f->m ? (2 * tokens + 2) * rows : (tokens + 1) * rows;
+}
+
+static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a)
+{
+    const unsigned tokens = a->n < CUDA_FEW ? a->n : CUDA_FEW, groups = divide(a->n, CUDA_FEW);
+    const unsigned each = few_bytes(&a->form, tokens), blocks = a->k / CUDA_WARP;
+    const unsigned threads = a->panels * groups <= 2 * (unsigned)d->processors ? 2 * FEW_THREADS : FEW_THREADS;
+    a->chunk = FEW_SHARED / each < blocks ? FEW_SHARED / each : blocks;
+    return cuda_launch(d, k->few, (struct cuda_grid){a->panels, groups, threads, a->chunk * each}, a);
+}
+
+int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
+{
+    a->panels = 0;
+    for (uint32_t i = 0; i < a->n_products; i++) {
+        a->of[i].panel0 = a->panels;
+        a->panels += divide(a->of[i].rows, CUDA_ROWS);
+    }
+    a->form = k->form;
+    if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
+    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), 128, 0};
+    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), 128, 0};
+    if (which == CUDA_USE_FEW || (which == CUDA_BEST && a->n <= CUDA_FEW_MOST)) return multiply_few(d, k, a);
+    /* a multiprocessor has room for three CTAs of the larger kind */
+    if (which == CUDA_USE_SOME || (which == CUDA_BEST && many.x * many.y < 2 * (unsigned)d->processors))
+        return cuda_launch(d, k->some, some, a);
+    return cuda_launch(d, k->many, many, a);
+}

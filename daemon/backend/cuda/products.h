@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Products of matrices with the activations of a batch. */
+#include "daemon/backend/cuda/device.h"
+#include "kernels/cuda/cuda-args.h"
+#include "kernels/kernels.h"
+
+#define CUDA_FEW_MOST 64 /* most tokens for which the kernels for few are used */
+
+/* The kernels of one type of weights. */
+struct cuda_kind {
+    CUfunction few, some, many; /* of float types: few alone */
+    struct cuda_form form;
+};
+
+/* Find the kernels of a type. */
+int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type);
+
+/* Which kernel computes: that which is best for the tokens, or always the same. Of float types there is one. */
+enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SOME, CUDA_USE_MANY };
+
+/* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
+int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Which models the device computes: those whose layers are attention and a feed-forward. */
+#include "daemon/backend/cuda/cuda.h"
+#include "libcommon/error.h"
+
+#define HEAD_MOST 256 /* values of a head, as the kernels of attention have registers for */
+
+static int refuse(const struct hparams *s, const char *what)
+{
+    return error_say(-EOPNOTSUPP, "a '%s' model cannot be computed on a GPU yet: %s", s->arch, what);
+}
+
+/* Parts of a layer that only the CPU computes; NULL: none. */
+static const char *missing_part(const struct hparams *s)
+{
+    const struct arch_block *b = &s->desc->block;
+    if (s->first) return "a layer that predicts later tokens (MTP)";
+    if (s->embedding.whole) return "texts whose tokens all see each other";
+    if (s->mla.kv_rank) return "latent attention";
+    if (s->experts.n) return "experts";
+    if (s->altup.streams) return "several residual streams";
+    if (s->per_layer) return "an embedding of each layer";
+    if (s->parallel) return "attention and feed-forward beside each other";
+    if (b->layer_norm || b->norm_bias != ARCH_NEVER) return "LayerNorm";
+    if (b->sub_norms) return "norms within a block";
+    if (s->desc->qk_norm == QK_NORM_WHOLE) return "a norm of all heads";
+    if (s->desc->attention.q_gate) return "gates of queries";
+    if (s->desc->encoder.alibi != 0 || s->desc->encoder.outer_norms) return "an encoder's blocks";
+    if (s->desc->activation == ACT_XIELU) return "the activation xIELU";
+    if (s->by_layer.shared_kv) return "layers that share K and V";
+    return NULL;
+}
+
+int cuda_supports(const struct gguf *g, const struct hparams *s)
+{
+    const char *missing = missing_part(s);
+    if (missing) return refuse(s, missing);
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        if (s->parts[l] != (LAYER_ATTENTION | LAYER_FFN)) return refuse(s, "layers without attention");
+    if (hparams_widest(s) > HEAD_MOST) return refuse(s, "heads of more than 256 values");
+    return 0;
+}

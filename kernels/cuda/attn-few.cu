@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of tiles with few queries, and the merge of all tiles' parts. A CTA computes the queries of a tile that
+ * share a KV head, in three steps: the scores, a warp for each block of keys; their weights, the same; then the chains
+ * of the output over all keys, a thread for each query and dim. Shared memory: few_floats() of
+ * daemon/backend/cuda/attention.c.
+ */
+#include "kernels/cuda/kv.cuh"
+
+#define ROWS   8                          /* queries whose scores a warp computes at once */
+#define BLOCKS (CUDA_SEGMENT / CUDA_WARP) /* warps, and blocks of a tile */
+
+/* What the steps leave for each other, in shared memory. */
+struct steps {
+    float *queries; /* [rows][dim rounded up to 4] */
+    float *weights; /* [rows][512] scores, then exp(score - m) */
+    float *tops;    /* [rows][BLOCKS] largest score of a block; -infinity: the query sees none of it */
+    float *sums;    /* [rows][BLOCKS] of the weights */
+    uint32_t rows;
+};
+
+/* Visible positions of a row. */
+__device__ static inline void seen_of(const struct cuda_attn &a, const struct cuda_tile &t, uint32_t row,
+                                      uint32_t &begin, uint32_t &end)
+{
+    const struct cuda_seen &s = a.seen[t.token + row / a.group];
+    begin = t.sinks ? 0 : s.begin;
+    end = t.sinks ? t.to : min(s.end, t.to);
+}
+
+/* Scores of the warp's block. */
+template <int type>
+__device__ static inline void score(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP, pos = t.from + warp * CUDA_WARP;
+    const uint32_t wide = (a.dim + 3) / 4 * 4, at = t.table + pos / CUDA_WARP;
+    if (pos >= t.to) {
+        for (uint32_t r = lane; r < x.rows; r += CUDA_WARP) x.tops[r * BLOCKS + warp] = NOTHING;
+        return;
+    }
+    const uint8_t *k = kv_block(a.kv, a.table[at], blockIdx.y);
+    for (uint32_t first = 0; first < x.rows; first += ROWS) {
+        const float *q[ROWS];
+        float s[ROWS];
+#pragma unroll
+        for (uint32_t r = 0; r < ROWS; r++) q[r] = x.queries + min(first + r, x.rows - 1) * wide;
+        scores<type, ROWS>(q, a.dim, k, s);
+#pragma unroll
+        for (uint32_t r = 0; r < ROWS; r++) {
+            uint32_t begin, end, lo, hi;
+            if (first + r >= x.rows) continue;
+            seen_of(a, t, first + r, begin, end);
+            visible(begin, end, pos, lo, hi);
+            float v = s[r] * a.scale;
+            if (a.cap > 0.0f) v = softcap_(v, a.cap);
+            x.weights[(first + r) * CUDA_SEGMENT + threadIdx.x] = v;
+            const float top = warp_max(lane >= lo && lane < hi ? v : NOTHING) + 0.0f;
+            if (lane == 0) x.tops[(first + r) * BLOCKS + warp] = top;
+        }
+    }
+}
+
+/* Weights of the warp's block: with the largest score up to its end. */
+__device__ static inline void weigh(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP, pos = t.from + warp * CUDA_WARP;
+    for (uint32_t r = 0; pos < t.to && r < x.rows; r++) {
+        uint32_t begin, end, lo, hi;
+        seen_of(a, t, r, begin, end);
+        visible(begin, end, pos, lo, hi);
+        if (lo >= hi) continue;
+        const float m = warp_max(lane <= warp ? x.tops[r * BLOCKS + lane] : NOTHING);
+        float *w = &x.weights[r * CUDA_SEGMENT + threadIdx.x];
+        const float p = lane >= lo && lane < hi ? exp_(*w - m) : 0.0f, sum = fold<32>(p);
+        *w = p;
+        if (lane == 0) x.sums[r * BLOCKS + warp] = sum;
+    }
+}
+
+/* The chain of dim @d of row @r over the keys [lo, hi) of a block. */
+template <int type>
+__device__ static inline float add_values(const uint8_t *v, const float *p, uint32_t dim, uint32_t d, uint32_t lo,
+                                          uint32_t hi, float o)
+{
+    if (lo == 0 && hi == CUDA_WARP) {
+#pragma unroll 8
+        for (uint32_t j = 0; j < CUDA_WARP; j++) o = fma_(p[j], value<type>(v, dim, d, j), o);
+        return o;
+    }
+    for (uint32_t j = lo; j < hi; j++) o = fma_(p[j], value<type>(v, dim, d, j), o);
+    return o;
+}
+
+/* Output, maximum and sum of dim @d of row @r. */
+template <int type>
+__device__ static inline void chain(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
+                                    uint32_t r, uint32_t d)
+{
+    const struct cuda_seen &seen = a.seen[t.token + r / a.group];
+    float m = NOTHING, l = 0.0f, o = 0.0f;
+    uint32_t begin, end;
+    seen_of(a, t, r, begin, end);
+    for (uint32_t b = 0; t.from + b * CUDA_WARP < t.to; b++) {
+        const uint32_t pos = t.from + b * CUDA_WARP, at = t.table + pos / CUDA_WARP;
+        const float top = x.tops[r * BLOCKS + b];
+        uint32_t lo, hi;
+        visible(begin, end, pos, lo, hi);
+        if (lo >= hi) continue;
+        if (m == NOTHING) {
+            m = top;
+        } else if (top > m) {
+            const float c = exp_(m - top);
+            m = top;
+            l = l * c;
+            o = o * c;
+        }
+        const uint8_t *v = kv_block(a.kv, a.table[at], blockIdx.y) + a.kv.half;
+        o = add_values<type>(v, x.weights + r * CUDA_SEGMENT + b * CUDA_WARP, a.dim, d, lo, hi, o);
+        l = l + x.sums[r * BLOCKS + b];
+    }
+    if (t.part >= seen.parts) return;
+    const uint64_t row = (uint64_t)(seen.row + t.part) * a.heads + blockIdx.y * a.group + r % a.group;
+    a.o[row * a.dim + d] = o;
+    if (d == 0) a.m[row] = m, a.l[row] = l;
+}
+
+template <int type> __device__ static inline void attention(const struct cuda_attn &a)
+{
+    extern __shared__ float4 shared[];
+    const struct cuda_tile t = a.tiles[blockIdx.x];
+    struct steps x;
+    x.rows = t.n * a.group;
+    if (!x.rows) return;
+    x.queries = (float *)shared;
+    x.weights = x.queries + x.rows * ((a.dim + 3) / 4 * 4);
+    x.tops = x.weights + x.rows * CUDA_SEGMENT;
+    x.sums = x.tops + x.rows * BLOCKS;
+    load_queries(a, t, x.queries);
+    score<type>(a, t, x);
+    __syncthreads();
+    weigh(a, t, x);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < x.rows * a.dim; i += blockDim.x) chain<type>(a, t, x, i / a.dim, i % a.dim);
+}
+
+#define ATTENTION(name, type)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(BLOCKS *CUDA_WARP)                                                    \
+        cuda_attn_few_##name(const __grid_constant__ struct cuda_attn a)                                               \
+    {                                                                                                                  \
+        begin();                                                                                                       \
+        attention<type>(a);                                                                                            \
+    }
+ATTENTION(f32, KV_F32)
+ATTENTION(f16, KV_F16)
+ATTENTION(q8, KV_Q8)
+
+/* --- merge --- */
+
+/* The running result of a merge. */
+struct merged {
+    float m, l;
+    bool any;
+};
+
+/* Add a part with l > 0 to the lane's @n dims @o; the part's are @more. */
+__device__ static inline void join(struct merged &x, float *o, const float *more, uint32_t n, float m, float l)
+{
+    if (!x.any) {
+        x = {m, l, true};
+        for (uint32_t i = 0; i < n; i++) o[i] = more[i];
+        return;
+    }
+    const float top = m > x.m ? m : x.m, a = exp_(x.m - top), b = exp_(m - top);
+    x.m = top;
+    x.l = fma_(l, b, x.l * a);
+    for (uint32_t i = 0; i < n; i++) o[i] = fma_(more[i], b, o[i] * a);
+}
+
+/* Each lane has the dims lane, lane + 32, …; at most 8. */
+extern "C" __global__ void cuda_merge(const __grid_constant__ struct cuda_merge a)
+{
+    begin();
+    const uint32_t lane = threadIdx.x, head = blockIdx.y, n = (a.dim + CUDA_WARP - 1) / CUDA_WARP;
+    const uint32_t row = a.first + blockIdx.x;
+    const struct cuda_seen s = a.seen[a.list ? a.list[row] : row];
+    float o[8] = {}, more[8] = {};
+    struct merged x = {0.0f, 0.0f, false};
+    for (uint32_t part = 0; part < s.parts; part++) {
+        const uint64_t at = (uint64_t)(s.row + part) * a.heads + head;
+        const float l = a.l[at];
+        if (!(l > 0.0f)) continue;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t d = lane + i * CUDA_WARP;
+            more[i] = d < a.dim ? a.o[at * a.dim + d] : 0.0f;
+        }
+        join(x, o, more, n, a.m[at], l);
+    }
+    for (uint32_t i = 0; i < n; i++) more[i] = 0.0f;
+    if (a.sink_scores) join(x, o, more, n, a.sink_scores[head], 1.0f);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t d = lane + i * CUDA_WARP;
+        const float v = o[i] / x.l;
+        if (d < a.dim && a.f) a.f[((uint64_t)row * a.heads + head) * a.dim + d] = v;
+        if (a.q.q) quantize(a.q, row, a.heads * a.dim, head * n + i, v);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The arguments of the kernels in this folder, for the device code (C++) and for the host that starts them (C). All
+ * pointers are addresses of device memory. A kernel takes one of these structs by value; its comment states the grid.
+ * The arithmetic is that of kernels.h, bit for bit.
+ */
+#include <stdint.h>
+
+#define CUDA_PRODUCTS 4   /* products of one input in one launch */
+#define CUDA_FEW      8   /* tokens that cuda_few_* computes at once */
+#define CUDA_ROWS     16  /* KERN_ROWS */
+#define CUDA_WARP     32  /* also KERN_BLOCK and KV_BLOCK */
+#define CUDA_SEGMENT  512 /* KV_SEGMENT */
+#define CUDA_NO_TOKEN UINT32_MAX
+
+/* Quantized rows. The scales (the sums) of a block of 32 columns lie side by side: [k/32][ld]. */
+struct cuda_acts {
+    int8_t *q;   /* [tokens][k] */
+    float *d;    /* [k/32][ld] */
+    int16_t *s;  /* [k/32][ld][2] */
+    uint32_t ld; /* rows that there is room for */
+};
+
+/* struct panel_form, for the device. */
+struct cuda_form {
+    uint32_t group, step, pairs, bits, sub, sub_step, d, m;
+    uint32_t shift; /* of a block's number to that of its group: 0 or 3 */
+    int32_t bias;
+    float unit;
+    uint32_t table[4];
+};
+
+struct cuda_matrix {
+    const uint8_t *panels;
+    float *out;                /* [tokens][ld] */
+    uint32_t rows, ld, panel0; /* panel0: panels of the products before it in this launch */
+    uint32_t panel_bytes;
+};
+
+/* out = W x for some matrices of one type. */
+struct cuda_matmul {
+    struct cuda_matrix of[CUDA_PRODUCTS];
+    uint32_t n_products, panels; /* panels: of all */
+    uint32_t n, k;               /* tokens, columns */
+    struct cuda_acts x;          /* of quantized types */
+    const float *f;              /* of float types: [n][k] */
+    struct cuda_form form;
+    uint32_t chunk; /* cuda_few_*: blocks of 32 columns that its shared memory holds */
+};
+
+/* Join what is pending, then norm: one CTA for each row. */
+struct cuda_norm {
+    float *x;               /* [n][k] the residual stream; without @h it is only read */
+    float *h;               /* [n][k] what joins it, or NULL */
+    const float *bias;      /* [k] of h, or NULL */
+    const float *post;      /* [k] weights of a norm of h, or NULL */
+    const float *out_scale; /* [1] the sum is multiplied by it, or NULL */
+    const float *w;         /* [k] weights of the norm; NULL: there is none */
+    const uint32_t *gather; /* [n] rows of x and h to read, or NULL: row i */
+    float *to;              /* [n][k] the joined rows, where gather is set; else they go to x */
+    float *f;               /* [n][k] the result, or NULL */
+    struct cuda_acts q;     /* the result, quantized; q.q NULL: it is not */
+    float eps, residual;    /* residual: factor of h */
+    uint32_t k;
+};
+
+/* A token of the batch, as attention needs it. */
+struct cuda_token {
+    uint32_t pos, block[2]; /* KV block of its position, in each group */
+    uint32_t slides;        /* it sees sinks and a window */
+};
+
+/* K and V of one layer. */
+struct cuda_kv {
+    uint8_t *mem;        /* the layer's first block */
+    uint64_t stride;     /* from one block to the next */
+    uint32_t half, each; /* as in struct kv_shape */
+};
+
+/* Bias, norm and rotation of heads. One warp for each token (x) and head (y): queries, then those of K and V. */
+struct cuda_heads {
+    float *q;           /* [n][heads][dim], in place; */
+    float *q_sinks;     /* the same of tokens that slide, for their sinks; NULL: none slides */
+    const float *k, *v; /* [n][kv_heads][dim] */
+    const float *q_bias, *k_bias, *v_bias;
+    const float *q_norm, *k_norm;   /* [dim], or [heads][dim] if each */
+    const float *cs, *sink_cs;      /* [n][rot] */
+    const float *warmth;            /* [n] factors of q, or NULL */
+    const struct cuda_token *token; /* [n] */
+    struct cuda_kv kv;
+    float eps;
+    uint16_t heads, kv_heads, dim, rot;
+    uint8_t group, type;                              /* of the KV */
+    uint8_t rotates, neox, each, after, unit, v_norm; /* norms behind the rotation; QK_NORM_UNIT; a norm of V */
+};
+
+/* Some consecutive tokens of one sequence, and a part of what they see. */
+struct cuda_tile {
+    uint32_t token, n, part;
+    uint32_t from, to; /* positions */
+    uint32_t table;    /* cuda_attn.table[table + position / 32, modulo 2^32] is the block of a position */
+    uint32_t sinks;    /* it is a part of the sinks */
+};
+
+/* What a token sees, and where its partial results lie. */
+struct cuda_seen {
+    uint32_t begin, end; /* positions, apart from the sinks */
+    uint32_t row, parts; /* rows row … row + parts - 1 of m, l and o */
+};
+
+/* One CTA for each tile (x) and KV head (y). */
+struct cuda_attn {
+    const float *q, *q_sinks; /* [n][heads][dim] */
+    const struct cuda_tile *tiles;
+    const struct cuda_seen *seen; /* of tokens */
+    const uint32_t *table;
+    struct cuda_kv kv;
+    float *m, *l, *o; /* [rows][heads], of o [dim] each */
+    float scale, cap;
+    uint16_t heads, kv_heads, dim, group; /* group: heads of a KV head */
+};
+
+/* Merge the parts. One warp for each token (x) and head (y). */
+struct cuda_merge {
+    const float *m, *l, *o;
+    const float *sink_scores;     /* [heads] a last part of each, or NULL */
+    const struct cuda_seen *seen; /* of the batch's tokens */
+    const uint32_t *list;         /* [n] the tokens of the rows, or NULL: the same numbers */
+    float *f;                     /* [n][heads][dim] */
+    struct cuda_acts q;           /* q.q NULL: not quantized, or dim is no multiple of 32 */
+    uint32_t first, heads, dim;   /* first: the first row */
+};
+
+/* act(gate) * up -> f or q. One warp for 32 columns: x, of a token: y. */
+struct cuda_gated {
+    const float *gate, *up;           /* [n][k]; up NULL: act(gate) */
+    const float *gate_bias, *up_bias; /* [k], or NULL */
+    float *f;
+    struct cuda_acts q;
+    uint32_t k, act; /* enum arch_activation */
+};
+
+/* Bias, scale and softcap of logits. */
+struct cuda_logits {
+    float *x; /* [n][k] */
+    const float *bias;
+    float scale, cap;
+    uint32_t k;
+};
+
+/* The first tokens of a block: one CTA for each layer (x) and KV head (y). */
+struct cuda_copy {
+    struct cuda_kv kv;
+    uint64_t layer; /* bytes from one layer to the next */
+    uint32_t dst, src, tokens, dim, type;
+};

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Weights in the panels of the CPU (kernels/panel.h), read as the operands of mma.sync: of m16n8k32, lane 4r + t has
+ * the columns 4t … 4t+3 and 16+4t … of the rows r and r + 8. A panel's words are these.
+ *
+ * The kernels have a version for each kind of type: its width in bits, its scales, whether it has an offset, and a
+ * table. The places are arguments (struct cuda_form).
+ */
+#include "kernels/cuda/device.cuh"
+
+enum scales { PLAIN, SUB, HALVES, E8M0 }; /* enum panel_scales */
+
+/* The kinds: name, width, scales, offset, table. */
+#define KINDS(X)                                                                                                       \
+    X(w8, 8, PLAIN, false, false)                                                                                      \
+    X(w4, 4, PLAIN, false, false)                                                                                      \
+    X(w4m, 4, PLAIN, true, false)                                                                                      \
+    X(w4t, 4, PLAIN, false, true)                                                                                      \
+    X(w4e, 4, E8M0, false, true)                                                                                       \
+    X(w4sm, 4, SUB, true, false)                                                                                       \
+    X(w4st, 4, SUB, false, true)                                                                                       \
+    X(w5, 5, PLAIN, false, false)                                                                                      \
+    X(w5m, 5, PLAIN, true, false)                                                                                      \
+    X(w5sm, 5, SUB, true, false)                                                                                       \
+    X(w6h, 6, HALVES, false, false)                                                                                    \
+    X(w2, 2, PLAIN, false, false)                                                                                      \
+    X(w2hm, 2, HALVES, true, false)                                                                                    \
+    X(w3h, 3, HALVES, false, false)                                                                                    \
+    X(w3st, 3, SUB, false, true)                                                                                       \
+    X(w3ht, 3, HALVES, false, true)
+
+/* The operand of one row: columns 4t … and 16 + 4t …, 4 values each. */
+struct pair {
+    uint32_t lo, hi;
+};
+
+__device__ static inline uint32_t word(const uint8_t *p)
+{
+    return __ldg((const uint32_t *)p);
+}
+
+/* Each byte minus @bias (0 … 128), modulo 256; bytes of at most 7 bits, or any if the bias is 128. */
+template <int W> __device__ static inline uint32_t unbias(uint32_t c, int32_t bias)
+{
+    if (W == 8) return c ^ 0x80808080u; /* its bias is 128 */
+    return ((c | 0x80808080u) - (uint32_t)bias * 0x01010101u) ^ 0x80808080u;
+}
+
+/* Values of 4 codes. */
+__device__ static inline uint32_t look_up(const uint32_t t[4], uint32_t c)
+{
+    const uint32_t x = c & 0x07070707u, upper = (c >> 3 & 0x01010101u) * 0xffu;
+    const uint32_t at = (x & 0x7u) | (x >> 4 & 0x70u) | (x >> 8 & 0x700u) | (x >> 12 & 0x7000u);
+    return (__byte_perm(t[0], t[1], at) & ~upper) | (__byte_perm(t[2], t[3], at) & upper);
+}
+
+/* What a lane reads of the codes of 32 columns of one row. */
+struct raw {
+    uint32_t a, b, c, d;
+};
+
+template <int W>
+__device__ static inline struct raw read_raw(const struct cuda_form &f, const uint8_t *w, int row, int t)
+{
+    struct raw x = {0, 0, 0, 0};
+    w += 4 * row;
+    if (W == 8) x.a = word(w + 64 * t), x.b = word(w + 64 * t + 256);
+    if (W >= 4 && W <= 6) x.a = word(w + 64 * t);
+    if (W == 2 || W == 3 || W == 6) x.c = word(w + f.pairs), x.d = word(w + f.pairs + 64);
+    if (W == 3 || W == 5) x.b = word(w + f.bits);
+    return x;
+}
+
+template <int W, bool T> __device__ static inline struct pair decode(const struct cuda_form &f, struct raw x, int t)
+{
+    struct pair p = {x.a, x.b};
+    if (W >= 4 && W <= 6) p.lo = x.a & 0x0f0f0f0fu, p.hi = x.a >> 4 & 0x0f0f0f0fu;
+    if (W == 2 || W == 3) p.lo = x.c >> 2 * t & 0x03030303u, p.hi = x.d >> 2 * t & 0x03030303u;
+    if (W == 6) p.lo |= (x.c >> 2 * t & 0x03030303u) << 4, p.hi |= (x.d >> 2 * t & 0x03030303u) << 4;
+    if (W == 3 || W == 5) {
+        p.lo |= (x.b >> t & 0x01010101u) << (W - 1);
+        p.hi |= (x.b >> (t + 4) & 0x01010101u) << (W - 1);
+    }
+    if (T) return {look_up(f.table, p.lo), look_up(f.table, p.hi)};
+    return {unbias<W>(p.lo, f.bias), unbias<W>(p.hi, f.bias)};
+}
+
+/* A block of 32 columns of a panel. */
+struct place {
+    const uint8_t *group, *codes, *sub;
+};
+
+__device__ static inline struct place place_of(const struct cuda_form &f, const uint8_t *panel, uint32_t block)
+{
+    const uint32_t in = block & ((1u << f.shift) - 1u);
+    struct place p;
+    p.group = panel + (uint64_t)(block >> f.shift) * f.group;
+    p.codes = p.group + in * f.step;
+    p.sub = p.group + f.sub + in * f.sub_step;
+    return p;
+}
+
+/* The scales of one row and block: dw and mw, and the factors of both halves. */
+struct scale {
+    float d, m;
+    int sub[2], min[2];
+};
+
+/* 2^(e - 128), subnormal for e < 2. */
+__device__ static inline float e8m0(uint32_t e)
+{
+    return __uint_as_float(e < 2 ? 0x200000u << e : (e - 1u) << 23);
+}
+
+template <int S, bool M>
+__device__ static inline struct scale scale_of(const struct cuda_form &f, const struct place &p, int row)
+{
+    struct scale s;
+    s.d = (S == E8M0 ? e8m0(__ldg(p.sub + row)) : half_(__ldg((const uint16_t *)(p.group + f.d) + row))) * f.unit;
+    s.m = M ? half_(__ldg((const uint16_t *)(p.group + f.m) + row)) : 0.0f;
+    s.sub[0] = s.sub[1] = s.min[0] = s.min[1] = 1;
+    if (S == SUB) {
+        s.d = s.d * (float)(int8_t)__ldg(p.sub + row);
+        if (M) s.m = s.m * -(float)__ldg(p.sub + CUDA_ROWS + row);
+    }
+    if (S == HALVES) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint8_t c = __ldg(p.sub + h * CUDA_ROWS + row);
+            s.sub[h] = M ? c & 15 : (int8_t)c;
+            s.min[h] = c >> 4;
+        }
+        s.m = -s.m;
+    }
+    return s;
+}
+
+/* --- tensor cores: exact sums of int8 products --- */
+
+__device__ static inline void mma32(int c[4], struct pair top, struct pair low, uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b0), "r"(b1), "r"(0));
+}
+
+__device__ static inline void mma16(int c[4], uint32_t top, uint32_t low, uint32_t b)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(top), "r"(low), "r"(b), "r"(0));
+}
+
+/* isum of the rows r and r + 8 (factors @top and @low) and the tokens 2t and 2t + 1: c[0], c[1], and c[2], c[3]. */
+template <int S>
+__device__ static inline void sums(int c[4], struct pair a, struct pair b, const struct scale &top,
+                                   const struct scale &low, uint32_t x0, uint32_t x1)
+{
+    if (S != HALVES) {
+        mma32(c, a, b, x0, x1);
+        return;
+    }
+    int first[4], last[4];
+    mma16(first, a.lo, b.lo, x0);
+    mma16(last, a.hi, b.hi, x1);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const struct scale &s = i < 2 ? top : low;
+        c[i] = s.sub[0] * first[i] + s.sub[1] * last[i];
+    }
+}
+
+/* The product and the panel in it that a CTA with the number @panel computes. */
+__device__ static inline uint32_t product_of(const struct cuda_matmul &a, uint32_t panel)
+{
+    uint32_t i = 0;
+    while (i + 1 < a.n_products && panel >= a.of[i + 1].panel0) i++;
+    return i;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every kernel of the CUDA backend against the definition (kernels/ref), bit for bit: all types, random shapes, every
+ * tail, worst-case values, poisoned outputs and unseen keys that are NaN. Skips without a device.
+ */
+#include "tests/backend/cuda/check-cuda.h"
+#include "libcommon/error.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TESTS 100
+#define MAX_DEV   64
+
+struct cuda_device device;
+const struct kernels *ref;
+
+static void *memories[MAX_DEV];
+static size_t n_memories;
+
+static void must(int r)
+{
+    if (r) fail_msg("%s", error_text(r));
+}
+
+void *dev_poisoned(size_t bytes)
+{
+    void *p = NULL, *poison = malloc(bytes + 1);
+    assert_true(poison && n_memories < MAX_DEV);
+    memset(poison, POISON, bytes + 1);
+    must(cuda_alloc(&device, &p, bytes, "a check"));
+    must(cuda_upload(&device, p, poison, bytes));
+    must(cuda_wait(&device));
+    free(poison);
+    return memories[n_memories++] = p;
+}
+
+void *dev_up(const void *from, size_t bytes)
+{
+    void *p = dev_poisoned(bytes);
+    must(cuda_upload(&device, p, from, bytes));
+    must(cuda_wait(&device));
+    return p;
+}
+
+void *dev_down(const void *p, size_t bytes)
+{
+    void *to = mem(bytes);
+    must(cuda_wait(&device));
+    must(cuda_download(&device, to, p, bytes));
+    must(cuda_wait(&device));
+    return to;
+}
+
+void dev_reset(void)
+{
+    while (n_memories) cuda_free(&device, memories[--n_memories]);
+    mem_reset();
+}
+
+void dev_run(const char *name, struct cuda_grid grid, const void *args)
+{
+    CUfunction f = NULL;
+    must(cuda_kernel(&device, &f, name, grid.shared));
+    must(cuda_launch(&device, f, grid, args));
+    must(cuda_wait(&device));
+}
+
+struct cuda_acts dev_acts(size_t n, size_t k)
+{
+    const size_t ld = (n + 127) / 128 * 128, nb = k / KERN_BLOCK;
+    return (struct cuda_acts){.q = dev_poisoned(n * k),
+                              .d = dev_poisoned(nb * ld * sizeof(float)),
+                              .s = dev_poisoned(nb * ld * 2 * sizeof(int16_t)),
+                              .ld = (uint32_t)ld};
+}
+
+void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, const char *what)
+{
+    const size_t nb = k / KERN_BLOCK, ld = got->ld;
+    const int8_t *q = dev_down(got->q, n * k);
+    const float *d = dev_down(got->d, nb * ld * sizeof(*d));
+    const int16_t *s = dev_down(got->s, nb * ld * 2 * sizeof(*s));
+    int8_t *want = mem(k);
+    float *scale = mem(nb * sizeof(*scale));
+    int16_t *sum = mem(nb * 2 * sizeof(*sum));
+    for (size_t t = 0; t < n; t++) {
+        ref->quantize(want, scale, sum, x + t * k, k, 1);
+        same_bytes(q + t * k, want, k, "%s: codes of row %zu of %zu, k %zu", what, t, n, k);
+        for (size_t b = 0; b < nb; b++) {
+            same_floats(&d[b * ld + t], &scale[b], 1, "%s: scale %zu of row %zu", what, b, t);
+            same_bytes(&s[(b * ld + t) * 2], &sum[b * 2], 4, "%s: sums %zu of row %zu", what, b, t);
+        }
+    }
+}
+
+static struct CMUnitTest tests[MAX_TESTS];
+static char names[MAX_TESTS][64];
+static size_t n_tests;
+
+static void add(CMUnitTestFunction fn, const char *name, const char *type, uintptr_t state)
+{
+    assert_true(n_tests < MAX_TESTS);
+    snprintf(names[n_tests], sizeof(names[0]), "%s %s", name, type);
+    tests[n_tests] = (struct CMUnitTest){names[n_tests], fn, NULL, NULL, (void *)state};
+    n_tests++;
+}
+
+int main(void)
+{
+    int r = cuda_device_open(&device, 0);
+    if (r) {
+        printf("1..0 # SKIP %s\n", error_text(r));
+        return 77;
+    }
+    printf("# %s\n", device.name);
+    ref = kernels_nth(0);
+    add(check_cuda_norm, "norm", "", 0);
+    add(check_cuda_gated, "gated", "", 0);
+    add(check_cuda_logits, "logits", "", 0);
+    for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {
+        add(check_cuda_heads, "heads", kern_kv_name((enum kern_kv)t), t);
+        add(check_cuda_copy, "copy", kern_kv_name((enum kern_kv)t), t);
+        add(check_cuda_attn, "attention", kern_kv_name((enum kern_kv)t), t);
+    }
+    for (uintptr_t t = 0; t < KERN_TYPES; t++) add(check_cuda_matmul, "matmul", kern_type_name((enum kern_type)t), t);
+    r = _cmocka_run_group_tests("check-cuda", tests, n_tests, NULL, NULL);
+    cuda_device_close(&device);
+    return r;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Shared by the files of check-cuda: the device and its memory. */
+#include "daemon/backend/cuda/products.h"
+#include "tests/kernels/check.h"
+
+extern struct cuda_device device;
+extern const struct kernels *ref; /* the definition */
+
+/* Device memory of a case; freed together by dev_reset(). up: a copy; poisoned: filled with POISON. */
+void *dev_up(const void *p, size_t bytes);
+void *dev_poisoned(size_t bytes);
+/* Wait for the device and copy to host memory of mem(). */
+void *dev_down(const void *p, size_t bytes);
+/* The same, and mem_reset. */
+void dev_reset(void);
+
+/* Start a kernel by name. */
+void dev_run(const char *name, struct cuda_grid grid, const void *args);
+
+/* Device memory for quantized rows, poisoned; ld as the backend has it. */
+struct cuda_acts dev_acts(size_t n, size_t k);
+/* The codes, scales and sums of @n rows are those of the definition for @x [n][k]. */
+void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, const char *what);
+
+void check_cuda_matmul(void **state); /* state: enum kern_type */
+void check_cuda_norm(void **state);
+void check_cuda_gated(void **state);
+void check_cuda_logits(void **state);
+void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */
+void check_cuda_copy(void **state);
+void check_cuda_attn(void **state);

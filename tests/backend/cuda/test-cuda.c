@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA backend beside the CPU's, bit for bit: logits, states and KV blocks of every architecture and type that it
+ * supports, in chunks and batches, with windows, sinks, long contexts, and sequences that move between both. Models it
+ * does not support are refused. Skips without a device. With HOB_TEST_MODEL=FILE that model alone.
+ */
+#include "daemon/backend/cuda/device.h"
+#include "libcommon/error.h"
+#include "tests/backend/backend-seq.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LENGTH    150
+#define MAX_TESTS 200
+
+/* The file of "@arch", in F32, or of "@arch/TYPE". */
+static struct gguf *open_arch(const char *arch, uint32_t ctx)
+{
+    struct buf b = BUF_INIT;
+    struct gguf *g;
+    char name[64];
+    struct tiny t;
+    snprintf(name, sizeof(name), "%s", arch);
+    char *type = strchr(name, '/');
+    if (type) *type++ = 0;
+    tiny_init(&t);
+    t.type = type ? (uint32_t)tiny_type(type) : 0;
+    t.arch = name;
+    t.ctx = ctx;
+    if (type && strchr(type, '_') && (strstr(type, "_K") || type[0] == 'I' || type[0] == 'T')) t.dim = t.ffn = 256;
+    t.rope_freqs = !strcmp(name, "llama");
+    model_file_tiny_bytes(&b, &t);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
+    buf_fini(&b);
+    return g;
+}
+
+/* Both backends of one model. */
+struct pair {
+    struct gguf *g;
+    struct backend *cpu, *gpu;
+};
+
+static struct pair open_pair(const char *arch, uint32_t ctx, struct tiny_backend_config c)
+{
+    struct pair p = {.g = open_arch(arch, ctx)};
+    c.threads = 2;
+    p.cpu = tiny_backend(p.g, &c);
+    c.backend = "cuda";
+    p.gpu = tiny_backend(p.g, &c);
+    return p;
+}
+
+static void close_pair(struct pair *p)
+{
+    backend_free(p->cpu);
+    backend_free(p->gpu);
+    gguf_close(p->g);
+}
+
+/* The first @n blocks of a sequence are equal in all groups. */
+static void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
+{
+    for (uint32_t g = 0; g < p->cpu->hparams.n_groups; g++) {
+        const size_t bytes = kv_group_payload(&p->cpu->hparams.groups[g]);
+        uint8_t *a = malloc(bytes + 1), *b = malloc(bytes + 1);
+        assert_true(a && b);
+        for (uint32_t i = first; bytes && i < first + n; i++) {
+            p->cpu->ops->kv_read(p->cpu, g, i, a);
+            p->gpu->ops->kv_read(p->gpu, g, i, b);
+            if (memcmp(a, b, bytes)) fail_msg("KV block %u of group %u differs", i, g);
+        }
+        free(a);
+        free(b);
+    }
+}
+
+/* Copy the first @n blocks of @from to blocks @at … of @to. */
+static void move_blocks(struct backend *from, struct backend *to, uint32_t n, uint32_t at)
+{
+    for (uint32_t g = 0; g < from->hparams.n_groups; g++) {
+        const size_t bytes = kv_group_payload(&from->hparams.groups[g]);
+        uint8_t *block = malloc(bytes + 1);
+        assert_non_null(block);
+        for (uint32_t i = 0; bytes && i < n; i++) {
+            from->ops->kv_read(from, g, i, block);
+            to->ops->kv_write(to, g, at + i, block);
+        }
+        free(block);
+    }
+}
+
+/* A sequence that begins on one backend and continues on the other, behind its third block. */
+static void check_move(struct backend *from, struct backend *to, const struct backend_seq *want)
+{
+    struct backend_seq s;
+    move_blocks(from, to, 3, 20);
+    backend_seq_init(&s, to, want->n, 5, 20);
+    memcpy(s.logits, want->logits, (size_t)want->n * want->vocab * sizeof(float));
+    memset(s.logits + (size_t)96 * want->vocab, 0, (size_t)(want->n - 96) * want->vocab * sizeof(float));
+    s.done = 96;
+    backend_seq_run(to, &s, 25);
+    backend_seq_same_logits(want, &s);
+    backend_seq_fini(&s);
+}
+
+static void check_alone(const struct pair *p)
+{
+    struct backend_seq want, s;
+    backend_seq_init(&want, p->cpu, LENGTH, 5, 0);
+    backend_seq_init(&s, p->gpu, LENGTH, 5, 0);
+    backend_seq_run(p->cpu, &want, 40);
+    backend_seq_run(p->gpu, &s, 33);
+    backend_seq_same_logits(&want, &s);
+    same_blocks(p, 0, LENGTH / KV_BLOCK);
+    check_move(p->cpu, p->gpu, &want);
+    check_move(p->gpu, p->cpu, &want);
+    backend_seq_some_wanted(p->gpu, &want, 40);
+    s.done = 0;
+    backend_seq_run(p->gpu, &s, LENGTH); /* in one batch */
+    backend_seq_same_logits(&want, &s);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+}
+
+/* In batches with others, up to one token of each. */
+static void check_batch(const struct pair *p)
+{
+    struct backend_seq want, s[5];
+    backend_seq_init(&want, p->cpu, LENGTH, 5, 0);
+    backend_seq_run(p->cpu, &want, 64);
+    for (uint32_t i = 0; i < 5; i++) backend_seq_init(&s[i], p->gpu, LENGTH, i == 1 ? 5 : 50 + i, 8 + 8 * i);
+    for (uint32_t step = 0; s[1].done < LENGTH; step++) {
+        uint32_t n[5];
+        for (uint32_t i = 0; i < 5; i++) {
+            const uint32_t left = LENGTH - s[i].done, some = step % 3 ? 1 : (step * 5 + i * 11) % 23;
+            n[i] = some < left ? some : left;
+        }
+        if (!n[1]) n[1] = 1;
+        backend_seq_step(p->gpu, s, n, 5);
+    }
+    backend_seq_same_logits(&want, &s[1]);
+    for (uint32_t i = 0; i < 5; i++) backend_seq_fini(&s[i]);
+    backend_seq_fini(&want);
+}
+
+/* The states of some tokens. */
+static void check_hidden(const struct pair *p)
+{
+    struct backend_seq s;
+    const size_t dim = p->cpu->hparams.dim, vocab = p->cpu->hparams.vocab;
+    float *rows[2], *logits = malloc(LENGTH * vocab * sizeof(float));
+    backend_seq_init(&s, p->cpu, LENGTH, 5, 40);
+    for (uint32_t i = 0; i < LENGTH; i++) s.want[i] = (uint8_t)(i % 7 == 2 ? i % 4 : 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct backend *b = i ? p->gpu : p->cpu;
+        const struct batch_entry e = backend_seq_entry(&s, LENGTH);
+        rows[i] = calloc(LENGTH * dim, sizeof(float));
+        assert_true(rows[i] && logits);
+        assert_int_equal(b->ops->forward(b, &e, 1, logits, rows[i]), 0);
+    }
+    if (memcmp(rows[0], rows[1], LENGTH * dim * sizeof(float))) fail_msg("the states of tokens differ");
+    free(rows[0]);
+    free(rows[1]);
+    free(logits);
+    backend_seq_fini(&s);
+}
+
+/* *state: "arch" or "arch/TYPE". */
+static void test_model(void **state)
+{
+    const char *arch = *state;
+    size_t bytes;
+    struct hparams h;
+    struct gguf *g = open_arch(arch, 512);
+    assert_int_equal(hparams_read(&h, g), 0);
+    int r = backend_check("cuda", g, &h, &bytes);
+    if (r) {
+        struct backend *b = NULL;
+        print_message("# refused: %s\n", error_text(r));
+        assert_int_equal(r, -EOPNOTSUPP);
+        assert_int_equal(backend_new(&b, g, &(struct backend_config){.backend = "cuda", .batch_tokens = 1}), r);
+        gguf_close(g);
+        skip();
+    }
+    gguf_close(g);
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
+        struct pair p = open_pair(arch, 512, (struct tiny_backend_config){.kv_type = kv});
+        check_alone(&p);
+        check_batch(&p);
+        if (kv == KERN_KV_F16) check_hidden(&p);
+        close_pair(&p);
+    }
+}
+
+/* Several segments, and a window of its own group. */
+static void test_long(void **state)
+{
+    struct pair p = open_pair(*state, 2048, (struct tiny_backend_config){.batch_tokens = 512, .kv_type = KERN_KV_F16});
+    struct backend_seq want, s;
+    backend_seq_init(&want, p.cpu, 1400, 5, 0);
+    backend_seq_init(&s, p.gpu, 1400, 5, 0);
+    backend_seq_run(p.cpu, &want, 300);
+    backend_seq_run(p.gpu, &s, 512);
+    backend_seq_same_logits(&want, &s);
+    same_blocks(&p, 0, 1400 / KV_BLOCK);
+    s.done = 1300;
+    backend_seq_run(p.gpu, &s, 1);
+    backend_seq_same_logits(&want, &s);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    close_pair(&p);
+}
+
+static void test_window_group(void **state)
+{
+    struct pair p = open_pair(*state, 1024, (struct tiny_backend_config){.window_group = true, .kv_type = KERN_KV_Q8});
+    struct backend_seq want, s;
+    assert_int_equal(p.cpu->hparams.n_groups, 2);
+    backend_seq_init(&want, p.cpu, 400, 5, 0);
+    backend_seq_init(&s, p.gpu, 400, 5, 0);
+    backend_seq_run(p.cpu, &want, 60);
+    backend_seq_run(p.gpu, &s, 200);
+    backend_seq_same_logits(&want, &s);
+    same_blocks(&p, 0, 400 / KV_BLOCK);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    close_pair(&p);
+}
+
+/* Sinks and a window of the sequence; blocks that nobody sees are not in the table. */
+static void test_rotate(void **state)
+{
+    static const uint32_t policies[][2] = {{4, 100}, {0, 64}, {33, 200}, {600, 300}, {512, 512}};
+    for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
+        struct pair p = open_pair("llama/Q8_0", 1024, (struct tiny_backend_config){.kv_type = KERN_KV_F16});
+        struct backend_seq want, s;
+        backend_seq_init(&want, p.cpu, 1300, 5, 0);
+        backend_seq_init(&s, p.gpu, 1300, 5, 0);
+        want.sinks = s.sinks = policies[i][0];
+        want.window = s.window = policies[i][1];
+        backend_seq_run(p.cpu, &want, 256);
+        while (s.done < s.n) {
+            const uint32_t n = s.n - s.done < 150 ? s.n - s.done : 150, edge = s.sinks + s.window;
+            const uint32_t start = s.done >= edge ? s.done + 1 - s.window : 0;
+            for (uint32_t j = (s.sinks + KV_BLOCK - 1) / KV_BLOCK; (j + 1) * KV_BLOCK <= start; j++)
+                s.blocks[j] = KV_NO_BLOCK;
+            backend_seq_step(p.gpu, &s, &n, 1);
+        }
+        backend_seq_same_logits(&want, &s);
+        backend_seq_fini(&want);
+        backend_seq_fini(&s);
+        close_pair(&p);
+    }
+}
+
+/* The same identity: KV blocks on disk serve both. */
+static void test_identity(void **state)
+{
+    struct buf b = BUF_INIT;
+    struct tiny t;
+    struct pair p = {0};
+    atomic_bool stop = false;
+    uint8_t ids[2][16];
+    tiny_init(&t);
+    model_file_tiny_bytes(&b, &t);
+    char *path = model_file_write(b.data, b.len);
+    assert_int_equal(gguf_open(&p.g, path), 0);
+    p.cpu = tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16});
+    p.gpu = tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16, .backend = "cuda"});
+    assert_int_equal(p.cpu->ops->background_verify(p.cpu, &stop), 0);
+    assert_int_equal(p.gpu->ops->background_verify(p.gpu, &stop), 0);
+    assert_int_equal(backend_kv_identity(p.cpu, ids[0]), 0);
+    assert_int_equal(backend_kv_identity(p.gpu, ids[1]), 0);
+    assert_memory_equal(ids[0], ids[1], 16);
+    close_pair(&p);
+    unlink(path);
+    free(path);
+    buf_fini(&b);
+}
+
+static void test_copy(void **state)
+{
+    struct pair p = open_pair("llama/Q4_0", 512, (struct tiny_backend_config){.kv_type = KERN_KV_Q8});
+    struct backend_seq want, s;
+    const size_t bytes = kv_group_payload(&p.cpu->hparams.groups[0]);
+    backend_seq_init(&want, p.cpu, 32, 5, 0);
+    backend_seq_init(&s, p.gpu, 32, 5, 0);
+    backend_seq_run(p.cpu, &want, 32);
+    backend_seq_run(p.gpu, &s, 32);
+    uint8_t *zeros = calloc(1, bytes);
+    assert_non_null(zeros);
+    p.cpu->ops->kv_write(p.cpu, 0, 9, zeros);
+    p.gpu->ops->kv_write(p.gpu, 0, 9, zeros);
+    p.cpu->ops->kv_copy(p.cpu, 0, 9, 0, 13);
+    p.gpu->ops->kv_copy(p.gpu, 0, 9, 0, 13);
+    same_blocks(&p, 9, 1);
+    free(zeros);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    close_pair(&p);
+}
+
+/* The model of HOB_TEST_MODEL, a file: prompts and batches of a size that tiny models do not have. */
+static void test_file(void **state)
+{
+    struct pair p = {0};
+    if (gguf_open(&p.g, *state)) fail_msg("%s", error_text(-EINVAL));
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
+        struct tiny_backend_config c = {.kv_type = kv, .ctx = 1024, .batch_tokens = 512, .threads = 16};
+        p.cpu = tiny_backend(p.g, &c);
+        c.backend = "cuda";
+        p.gpu = tiny_backend(p.g, &c);
+        struct backend_seq want, s;
+        backend_seq_init(&want, p.cpu, 600, 5, 0);
+        backend_seq_init(&s, p.gpu, 600, 5, 0);
+        backend_seq_run(p.cpu, &want, 200);
+        backend_seq_run(p.gpu, &s, 290);
+        backend_seq_same_logits(&want, &s);
+        same_blocks(&p, 0, 600 / KV_BLOCK);
+        s.done = 570;
+        backend_seq_run(p.gpu, &s, 1);
+        backend_seq_same_logits(&want, &s);
+        check_move(p.cpu, p.gpu, &want);
+        check_batch(&p);
+        backend_seq_fini(&want);
+        backend_seq_fini(&s);
+        backend_free(p.cpu);
+        backend_free(p.gpu);
+    }
+    gguf_close(p.g);
+}
+
+static struct CMUnitTest tests[MAX_TESTS];
+static size_t n_tests;
+
+static void add(CMUnitTestFunction fn, const char *name, const char *arch)
+{
+    assert_true(n_tests < MAX_TESTS);
+    tests[n_tests++] = (struct CMUnitTest){name, fn, NULL, NULL, (void *)(uintptr_t)arch};
+}
+
+int main(void)
+{
+    static const char *const models[] = {
+        "llama", "llama/F16", "llama/BF16", "llama/Q4_0", "llama/Q4_1", "llama/Q5_0", "llama/Q5_1", "llama/Q8_0",
+        "llama/Q2_K", "llama/Q3_K", "llama/Q4_K", "llama/Q5_K", "llama/Q6_K", "llama/IQ4_NL", "llama/IQ4_XS",
+        "llama/MXFP4", "llama/TQ1_0", "llama/TQ2_0", "llama/IQ1_S", "llama/IQ1_M", "llama/IQ2_XXS", "llama/IQ2_XS",
+        "llama/IQ2_S", "llama/IQ3_XXS", "llama/IQ3_S",
+        /* dense ones */
+        "qwen2/Q8_0", "qwen3/Q8_0", "phi3/Q8_0", "gemma/Q8_0", "gemma2/Q8_0", "gemma3/Q8_0", "granite/Q8_0",
+        "minicpm/Q8_0", "mistral3/Q8_0", "smollm3/Q8_0", "exaone4/Q8_0", "arcee/Q8_0", "glm4/Q8_0", "seed_oss/Q8_0",
+        "ernie4_5/Q8_0", "hunyuan-dense/Q8_0", "internlm2/Q8_0", "qwen2", "gemma3", "llama-biases/Q8_0",
+        "llama-keys/Q8_0", "llama-yarn/Q8_0", "exaone/Q8_0", "exaone4-window/Q8_0", "gemma4-dense/Q8_0", "chatglm/Q8_0",
+        "qwen2vl/Q8_0", "qwen3vl/Q8_0", "pangu-embedded/Q8_0",
+        /* refused ones */
+        "olmo2", "mixtral", "gpt-oss", "gpt2", "mamba2", "lfm2", "qwen35", "deepseek2", "apertus", "bitnet", "bert"};
+    char *file = getenv("HOB_TEST_MODEL");
+    struct cuda_device device;
+    int r = cuda_device_open(&device, 0);
+    if (r) {
+        printf("1..0 # SKIP %s\n", error_text(r));
+        return 77;
+    }
+    cuda_device_close(&device);
+    for (size_t i = 0; !file && i < sizeof(models) / sizeof(*models); i++) add(test_model, models[i], models[i]);
+    if (file) {
+        add(test_file, "file", file);
+        return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);
+    }
+    add(test_long, "long, llama", "llama/Q4_0");
+    add(test_long, "long, gemma2", "gemma2/Q8_0");
+    add(test_window_group, "a group of windows", "gemma3/Q8_0");
+    add(test_rotate, "sinks and windows", NULL);
+    add(test_copy, "copies", NULL);
+    add(test_identity, "the identity", NULL);
+    return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);
+}

@@ -2,6 +2,7 @@
 /* The choice of a backend by name. */
 #include "daemon/model/backend.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -24,10 +25,25 @@ int backend_find(const struct backend_type **out, const char *name)
     return refuse(name ? name : "");
 }
 
+/* With the device's backend if this program, the machine and the model allow it, else with the CPU's. */
+static int new_auto(struct backend **out, const struct gguf *g, const struct backend_config *c)
+{
+    for (size_t i = 1; backend_types[0] && backend_types[i]; i++) {
+        int r = backend_types[i]->new (out, g, c);
+        if (!r || (r != -ENODEV && r != -EOPNOTSUPP && r != -ENOMEM && r != -EIO)) return r;
+        log_info("the CPU computes: %s", error_text(r));
+        error_forget();
+    }
+    return backend_types[0]->new (out, g, c);
+}
+
 int backend_new(struct backend **out, const struct gguf *g, const struct backend_config *c)
 {
     const struct backend_type *type;
-    int r = backend_find(&type, c->backend);
+    const bool cuda = !c->backend && c->device.kind == DEVICE_CUDA;
+    if (!c->backend && c->device.kind == DEVICE_AUTO && backend_types[0]) return new_auto(out, g, c);
+    int r = backend_find(&type, cuda ? "cuda" : c->backend);
+    if (r && cuda) return error_say(-EINVAL, "device 'cuda': this program is built without CUDA");
     return r ? r : type->new (out, g, c);
 }
 

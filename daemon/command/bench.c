@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t LIST] [--depth LIST]\n"
-                            "                  [--rows LIST] [-r 3] [--roofline] [--plot FILE] [--json]\n"
+                            "                  [--rows LIST] [-r 3] [--device DEVICE] [--roofline]\n"
+                            "                  [--plot FILE] [--json]\n"
                             "\nMeasures the speed of prefill and decode without a socket and compares it with\n"
                             "the limits of this machine. Prints medians.\n\n"
                             "  -m, --model FILE     model name or .gguf path\n"
@@ -21,6 +22,7 @@ static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,
                             "      --depth LIST     tokens already in each sequence (default: 0)\n"
                             "      --rows LIST      also measure passes of 1 to 32 tokens of one sequence\n"
                             "      --numa YES|NO    spread over NUMA nodes, as serve does (default: yes)\n"
+                            "      --device DEVICE  auto, cpu, cuda or cuda:N (default: cpu)\n"
                             "      --roofline       also print bytes read and the time per operation\n"
                             "      --plot FILE      also write a plot as SVG\n"
                             "      --json           print one JSON object instead of a table\n"
@@ -60,13 +62,11 @@ static int parse_numa(struct bench_options *o)
 
 static int parse(struct bench_options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"model", 1, 0, 'm'},    {"prefill", 1, 0, 'p'},
-                                          {"decode", 1, 0, 'n'},   {"batch", 1, 0, 'b'},
-                                          {"threads", 1, 0, 't'},  {"depth", 1, 0, 'd'},
-                                          {"rows", 1, 0, 'w'},     {"numa", 1, 0, 'N'},
-                                          {"json", 0, 0, 'j'},     {"plot", 1, 0, 'g'},
-                                          {"roofline", 0, 0, 'R'}, {"repeat", 1, 0, 'r'},
-                                          {"help", 0, 0, 'h'},     {0}};
+    static const struct option longs[] = {{"model", 1, 0, 'm'}, {"prefill", 1, 0, 'p'},  {"decode", 1, 0, 'n'},
+                                          {"batch", 1, 0, 'b'}, {"threads", 1, 0, 't'},  {"depth", 1, 0, 'd'},
+                                          {"rows", 1, 0, 'w'},  {"numa", 1, 0, 'N'},     {"json", 0, 0, 'j'},
+                                          {"plot", 1, 0, 'g'},  {"roofline", 0, 0, 'R'}, {"repeat", 1, 0, 'r'},
+                                          {"help", 0, 0, 'h'},  {"device", 1, 0, 'D'},   {0}};
     int c, r = 0;
     opterr = optind = 0;
     while (!r && (c = getopt_long(argc, argv, ":m:p:n:b:t:r:h", longs, NULL)) >= 0) switch (c) {
@@ -90,6 +90,9 @@ static int parse(struct bench_options *o, int argc, char **argv)
             break;
         case 'N':
             r = parse_numa(o);
+            break;
+        case 'D':
+            r = device_parse(&o->device, optarg);
             break;
         case 'R':
             o->roofline = true;
@@ -159,6 +162,7 @@ static int measure(const struct bench_options *o, uint32_t threads, json_t *out,
     struct backend_config c = {.ctx = (uint32_t)(longest > room ? longest : room),
                                .threads = threads,
                                .no_numa = o->no_numa,
+                               .device = o->device,
                                .kv_type = KERN_KV_F16,
                                .batch_tokens = 512};
     struct tool l;

@@ -20,6 +20,7 @@ struct bench_options {
     struct bench_list threads, batch, depth;
     struct bench_list rows; /* none: passes by rows are not measured */
     bool roofline, json, help, no_numa;
+    struct device_choice device;
 };
 
 /* --- the machine --- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The configuration of an engine: the keys of hobd.conf(5) that concern the model, its caches and its queue. */
+#include "daemon/model/device.h"
 #include "kernels/kernels.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
@@ -43,15 +44,15 @@ struct engine_config {
     uint32_t ctx;      /* 0: the model's, at most 32768 */
     uint32_t parallel; /* sequences at once */
     uint32_t threads;  /* 0: as many as suit the CPUs that the process may use */
-    bool no_numa;      /* as in struct backend_config */
-    int nice;          /* of the engine's, compute and job threads; 0: as the process was started */
+    struct device_choice device;     /* as in struct backend_config, also no_numa */
+    bool no_numa, one_group;         /* one_group: layers with a window keep all positions, too; no key sets it */
+    int nice;                        /* of the engine's, compute and job threads; 0: as the process was started */
     uint64_t kv_bytes, vector_bytes; /* 0: a quarter of available memory; vectors of texts in memory, 0: none */
     uint32_t state_share;            /* percent of them for the states of recurrent layers */
     enum kern_kv kv_type;
     uint32_t queue, batch_tokens; /* requests waiting for a slot; most tokens of a step */
     uint64_t queue_timeout_usec, batch_window_usec;
     struct speculation_config speculation;
-    bool one_group;   /* layers with a window keep all positions, too; no key sets it */
     const char *cpu;  /* HOB_CPU, or NULL */
     const char *root; /* prepended to the paths of the energy counters, or NULL; no key sets it */
     struct media_config media;

@@ -226,6 +226,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         drafts = 0;
     }
     struct backend_config bc = {
+        .device = c->device,
         .threads = c->threads,
         .no_numa = c->no_numa,
         .ctx = m->ctx,

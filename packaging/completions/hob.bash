@@ -255,13 +255,14 @@ _hobd() {
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
-    _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --packed-file \
+    _hob_option "-m --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --adapter --draft --speculate --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot --mmproj --adapter-of"
     case $option in
     -m | --model | --draft) _hob_models; return ;;
+    --device) _hob_offer cpu auto cuda; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
     --speculate) _hob_offer auto off lookup draft; return ;;
@@ -272,12 +273,12 @@ _hobd() {
     esac
     case $command:$cur in
     serve:-*)
-        _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --mmproj --packed-file \
+        _hob_offer --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --mmproj --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
             --queue-timeout --batch-tokens --batch-window --adapter --draft --speculate --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
-        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --roofline --plot --json --help
+        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --device --roofline --plot --json --help
         ;;
     perplexity:-*) _hob_offer --model --file --ctx --chunks --kv-type --threads --json --help ;;
     verify:-*) _hob_offer --model --help ;;

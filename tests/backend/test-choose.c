@@ -71,6 +71,28 @@ static void test_unknown_names(void **state)
     refused("CPU", "backend 'CPU' is unknown; known: counting, cpu");
 }
 
+/* DEVICE_AUTO takes the first backend behind the first that makes the model, here the CPU's. */
+static void test_devices(void **state)
+{
+    struct backend_config c = {
+        .device = {.kind = DEVICE_AUTO}, .threads = 1, .ctx = 256, .kv_bytes = 1 << 20, .batch_tokens = 64};
+    struct backend *b = NULL;
+    const uint64_t before = counting.made;
+    assert_int_equal(backend_new(&b, g, &c), 0);
+    assert_int_equal(counting.made, before);
+    backend_free(b);
+    c.kv_bytes = 1; /* not an error that another backend would not have */
+    assert_int_equal(backend_new(&b, g, &c), -EINVAL);
+    c.kv_bytes = 1 << 20;
+    c.device.kind = DEVICE_CUDA;
+    assert_int_equal(backend_new(&b, g, &c), -EINVAL);
+    assert_string_equal(error_text(-EINVAL), "device 'cuda': this program is built without CUDA");
+    c.backend = "counting"; /* a name overrides the device */
+    assert_int_equal(backend_new(&b, g, &c), 0);
+    assert_int_equal(counting.made, before + 1);
+    backend_free(b);
+}
+
 static void test_check(void **state)
 {
     struct hparams h;
@@ -109,10 +131,8 @@ static void test_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_name),
-        cmocka_unit_test(test_unknown_names),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_by_name), cmocka_unit_test(test_unknown_names), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_check),   cmocka_unit_test(test_batches),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

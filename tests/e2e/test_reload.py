@@ -18,6 +18,7 @@ KEYS = {
     "ctx": ("256", "512", False),
     "parallel": ("4", "5", False),
     "threads": ("1", "2", False),
+    "device": ("cpu", "auto", False),
     "numa": ("yes", "no", False),
     "nice": ("0", "3", False),
     "kv-bytes": ("4M", "8M", False),

@@ -333,6 +333,95 @@ static void names(void **state)
     assert_false(proto_is_answer(&(struct proto_event){.channel = "thinking"}));
 }
 
+/* --- as many elements as a message can have --- */
+
+#define TEXT(s)                                                                                                        \
+    {                                                                                                                  \
+        (char *)(s), sizeof(s) - 1                                                                                     \
+    }
+
+enum { PLAIN, THOUGHTS, CALLS, RESULTS, NAMES_ONLY, FILES, BIASES, CHOICES, IDS, TEXTS, LISTS };
+
+static size_t most_of(int list)
+{
+    return list == BIASES    ? PROTO_BIASES_MAX
+           : list == CHOICES ? PROTO_CHOICES_MAX
+           : list == TEXTS   ? PROTO_TEXTS_MAX
+                             : PROTO_ELEMS_MAX;
+}
+
+/* A request with a list of @n; the memory is shared by its elements. */
+static struct proto_request with_list(int list, size_t n, struct proto_media *image)
+{
+    static struct proto_message messages[PROTO_ELEMS_MAX];
+    static struct proto_bias biases[PROTO_ELEMS_MAX];
+    static struct proto_text texts[PROTO_ELEMS_MAX];
+    static int32_t ids[PROTO_ELEMS_MAX];
+    static struct proto_call call = {TEXT("id"), TEXT("f"), TEXT("{}")};
+    struct proto_message one = {.role = TEXT("assistant"), .content = TEXT("x")};
+    struct proto_request r = {.type = PROTO_GENERATE, .id = 1};
+    proto_generate_init(&r.gen);
+    if (list == THOUGHTS) one.thinking = (struct proto_text)TEXT("t");
+    if (list == CALLS) one.calls = &call;
+    one.n_calls = list == CALLS;
+    if (list == RESULTS || list == NAMES_ONLY) one.role = (struct proto_text)TEXT("tool");
+    if (list == RESULTS) one.call_id = (struct proto_text)TEXT("id");
+    if (list == NAMES_ONLY) one.name = (struct proto_text)TEXT("f");
+    if (list == FILES) one.role = (struct proto_text)TEXT("user");
+    for (size_t i = 0; i < n; i++) {
+        messages[i] = one;
+        biases[i] = (struct proto_bias){.id = (int64_t)i, .bias = 1};
+        texts[i] = (struct proto_text)TEXT("x");
+    }
+    if (list == FILES) messages[0].media = image;
+    if (list == FILES) messages[0].n_media = 1;
+    r.gen.messages = messages;
+    r.gen.n_messages = list < BIASES ? n : 1;
+    r.gen.biases = list == BIASES ? biases : NULL;
+    r.gen.n_biases = list == BIASES ? n : 0;
+    if (list == CHOICES)
+        r.constraint = (struct proto_constraint){.type = PROTO_CONSTRAINT_CHOICE, .choices = texts, .n_choices = n};
+    if (list == IDS) r = (struct proto_request){.type = PROTO_DETOKENIZE, .id = 1, .ids = ids, .n_ids = n};
+    if (list == TEXTS)
+        r = (struct proto_request){.type = PROTO_EMBED, .id = 1, .embed = {.texts = texts, .n_texts = n}};
+    return r;
+}
+
+static int write_list(struct buf *b, int list, size_t n, struct proto_media *image)
+{
+    const struct proto_request r = with_list(list, n, image);
+    buf_clear(b);
+    const int result = proto_write_request(b, &r);
+    if (result < 0) assert_int_equal(result, -EMSGSIZE);
+    return result;
+}
+
+/* The longest list that is written is read, and is not much shorter than a message can hold. */
+static void what_is_written_is_read(void **state)
+{
+    struct proto_media image = {.kind = PROTO_MEDIA_IMAGE};
+    assert_int_equal(blob_new(&image.file, "F", 1), 0);
+    for (int list = 0; list < LISTS; list++) {
+        struct buf b = BUF_INIT;
+        struct proto_request r;
+        size_t least = 1, most = most_of(list);
+        while (least < most) {
+            const size_t n = (least + most + 1) / 2;
+            if (write_list(&b, list, n, &image) == 0)
+                least = n;
+            else
+                most = n - 1;
+        }
+        assert_int_equal(write_list(&b, list, least, &image), 0);
+        const int result = proto_read_request(&r, b.data + 4, b.len - 4);
+        if (result < 0) fail_msg("list %d of %zu: %s", list, least, error_text(result));
+        proto_request_fini(&r);
+        assert_true(least == most_of(list) || least > PROTO_ELEMS_MAX / 40);
+        buf_fini(&b);
+    }
+    blob_unref(image.file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,7 +429,8 @@ int main(void)
         cmocka_unit_test(features),      cmocka_unit_test(messages_are_scanned),
         cmocka_unit_test(lengths),       cmocka_unit_test(vectors),
         cmocka_unit_test(ids_of_events), cmocka_unit_test(methods),
-        cmocka_unit_test(names),         cmocka_unit_test(printable),
+        cmocka_unit_test(names),         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(printable),
     };
     return cmocka_run_group_tests_name("proto-limits", tests, NULL, NULL);
 }

@@ -17,9 +17,11 @@
 
 /* The file system as the store sees it. */
 static struct session_space disk;
+static int space_error;
 
 static int space(int dir, struct session_space *out)
 {
+    if (space_error) return space_error;
     *out = disk;
     return 0;
 }
@@ -139,6 +141,62 @@ static void test_bytes_of_a_user(void **state)
     session_release(g->store, x);
     assert_int_equal(claim(g, 7, "a", 65536), 0);
     assert_in_range(bytes_of(g, 7), 500000, 510000);
+}
+
+/* A limit that becomes less than what a user has. */
+static void test_lower_limits(void **state)
+{
+    struct fixture *g = *state;
+    struct session_store_config c = config(g);
+    struct session *x = NULL;
+    reopen(g, &c);
+    fill(g, 7, "a", 500000);
+    fill(g, 8, "a", 300000);
+    assert_in_range(bytes_of(g, 7), 500000, 510000);
+    assert_in_range(bytes_of(g, 8), 300000, 310000);
+    assert_in_range(bytes_of(g, (uid_t)-1), 800000, 820000);
+    c.disk_max_per_uid = 400000;
+    session_store_limit(g->store, &c);
+    assert_int_equal(claim(g, 7, "a", 4096), -EDQUOT);
+    assert_says("the limit of a user is");
+    assert_int_equal(claim(g, 8, "a", 4096), 0);
+    c.disk_max_per_uid = 0;
+    session_store_limit(g->store, &c);
+    assert_int_equal(claim(g, 7, "a", 4096), 0);
+    c.sessions_max_per_uid = 1;
+    session_store_limit(g->store, &c);
+    assert_int_equal(session_acquire(g->store, 7, "new", 3, true, &x), -EDQUOT);
+    c.sessions_max_per_uid = 0;
+    session_store_limit(g->store, &c);
+    assert_int_equal(session_acquire(g->store, 7, "new", 3, true, &x), 0);
+    session_release(g->store, x);
+}
+
+/* A claim leaves as much for others as the user then has. */
+static void test_exact_space(void **state)
+{
+    enum { MORE = 1 << 16 };
+    struct fixture *g = *state;
+    struct session_store_config c = config(g);
+    reopen(g, &c);
+    disk.free = 2 * MORE;
+    assert_int_equal(claim(g, 7, "a", MORE), 0);
+    disk.free = 2 * MORE - 1; /* it has nothing that it could remove */
+    assert_int_equal(claim(g, 7, "a", MORE), -ENOSPC);
+    disk.free = 1ull << 39;
+    fill(g, 7, "a", 90000);
+    disk.free = 2 * MORE + bytes_of(g, 7);
+    assert_int_equal(claim(g, 7, "a", MORE), 0);
+    disk.free--;
+    assert_int_equal(claim(g, 7, "a", MORE), -EDQUOT);
+    disk.free = 0;
+    assert_int_equal(claim(g, 7, "a", 4096), -ENOSPC);
+    disk.free = 1ull << 39;
+    space_error = -EIO;
+    const int r = claim(g, 7, "a", 4096);
+    space_error = 0;
+    assert_int_equal(r, -EIO);
+    assert_int_equal(claim(g, 7, "a", 4096), 0);
 }
 
 /* Turns that run at the same time do not get the same free bytes. */
@@ -286,6 +344,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_number_of_sessions, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_bytes_of_a_user, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_lower_limits, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_exact_space, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_claims_add_up, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_full_disk_has_room_for_the_next_user, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_the_reserve_stays_free, setup, fixture_teardown),

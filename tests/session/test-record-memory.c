@@ -47,6 +47,7 @@ static void add_all(struct session *x)
                                       .answer = TEXT("an answer"),
                                       .reason = PROTO_STOP_TOOL_CALLS};
     assert_int_equal(session_add_outcome(x, &o), 0);
+    session_set_raw(x, true);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_set_note(x, "its own", 7), 0);
     assert_int_equal(session_set_adapter(x, "an adapter", 10), 0);

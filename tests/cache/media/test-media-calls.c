@@ -145,6 +145,21 @@ static void test_write_fails(void **state)
     media_disk_close(d);
 }
 
+/* Another thread writes the same file: its temporary file stays. */
+static void test_written_twice(void **state)
+{
+    struct media_disk *d = fixture_open(state, 100);
+    char path[128];
+    fixture_path(state, 1, path);
+    strcpy(strrchr(path, '.'), ".part");
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(fixture_put(d, 1, 1), -EEXIST);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(fixture_put(d, 1, 1), 0);
+    media_disk_close(d);
+}
+
 /* What says nothing about the file leaves it; what does removes it. */
 static void test_read_fails(void **state)
 {
@@ -316,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_names),
         TEST(test_in_parts),
         TEST(test_write_fails),
+        TEST(test_written_twice),
         TEST(test_read_fails),
         TEST(test_open_fails),
         TEST(test_open_without_memory),

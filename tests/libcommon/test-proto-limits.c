@@ -30,6 +30,7 @@ static void refuse(const char *text, bool event, const char *words)
     if (!strstr(error_text(r), words)) fail_msg("%s: %s", text, error_text(r));
 }
 
+#define ASK "{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': 'x'}]"
 #define RAW "{'type': 'generate', 'id': 1, 'raw': true, 'prompt': 'x'"
 
 static void events(void **state)
@@ -48,6 +49,10 @@ static void events(void **state)
         {"{'event': 'text', 'id': 1, 'text': 'x', 'ids': [0.0]}", "element 0 is not a token id"},
         {"{'event': 'text', 'id': 1, 'text': 'x', 'ids': [2147483648]}", "element 0 is not a token id"},
         {"{'event': 'text', 'id': 1, 'text': 'x', 'top': 5}", "top: must be a list"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'top': [3]}", "must be a list of three"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'top': [{'a': 1, 'b': 2, 'c': 3}]}", "must be a list of three"},
+        {"{'event': 'text', 'id': 1, 'text': 'x', 'channel': b'answer'}", "channel: must be a string"},
+        {"{'event': 'hello', 'version': 1, 'software': 'x', 'features': 0}", "features: must be a list of strings"},
         {"{'event': 'error', 'id': 1, 'code': 5}", "code: must be a string"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': 5}", "media: must be a list of at most 128 maps"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'kind': 5}]}", "kind: must be a string"},
@@ -97,6 +102,18 @@ static void requests(void **state)
         {"{'type': 'detokenize', 'id': 1, 'ids': {'a': 1}}", "ids: must be a list of token ids"},
         {"{'type': 'detokenize', 'id': 1, 'ids': [0.0]}", "element 0 is not a token id"},
         {RAW ", 'uuid': 5}", "uuid: must be 1 to 39"},
+        {RAW ", 'uuid': b'abc'}", "uuid: must be 1 to 39"},
+        {RAW ", 'speculate': b'draft'}", "speculate: must be"},
+        {RAW ", 'fds': true}", "fds: must be a whole number"},
+        {"{'type': 'hello', 'version': 1, 'features': 0}", "features: must be a list of strings"},
+        {"{'type': 'hello', 'version': 1, 'features': {}}", "features: must be a list of strings"},
+        {ASK ", 'tools': '[]', 'tool_choice': 'required', 'ignore_eos': true}",
+         "ignore_eos cannot be used with tool_choice"},
+        {ASK ", 'tools': '[]', 'tool_choice': 'named', 'tool_name': 'f', 'stop': ['x']}",
+         "stop cannot be used with tool_choice"},
+        {ASK ", 'thinking': 'off', 'think_budget': 5}", "think_budget cannot be used with thinking: off"},
+        {"{'type': 'generate', 'id': 1, 'messages': [{'role': 'assist', 'content': 'x', 'thinking': 'y'}]}",
+         "'thinking' can be used only with role assistant"},
         {RAW ", 'max_lines': 1}", "'max_lines' can be used only with infill"},
         {RAW ", 'logit_bias': [{'a': 1, 'b': 2}]}", "logit_bias[0]: must be a list of a token and a number"},
         {RAW ", 'logit_bias': {'a': 1}}", "logit_bias: must be a list"},
@@ -128,6 +145,10 @@ static void requests(void **state)
         RAW ", 'speculate': 'draft'}",
         RAW ", 'n': 1, 'session': 'a'}",
         RAW ", 'n': 2}",
+        ASK ", 'thinking': 'off'}",
+        ASK ", 'think_budget': 5}",
+        ASK ", 'tools': '[]', 'tool_choice': 'none', 'constraint': {'type': 'regex', 'text': 'a'}}",
+        ASK ", 'tools': '[]', 'stop': ['x'], 'ignore_eos': true}",
         RAW ", 'continue': true, 'detach': true}",
         RAW ", 'continue': true, 'note': 'x'}",
         RAW ", 'session': 'a', 'detach': true, 'note': 'x', 'fork': 'b'}",
@@ -319,8 +340,7 @@ static void names(void **state)
     NAMES(proto_constraint_name, proto_constraint_value, PROTO_CONSTRAINT_SCHEMA, PROTO_CONSTRAINT_CHOICE,
           PROTO_CONSTRAINT_NONE);
     NAMES(proto_tool_choice_name, proto_tool_choice_value, PROTO_TOOL_AUTO, PROTO_TOOL_NAMED, PROTO_TOOL_UNSET);
-    for (int p = PROTO_POOLING_MEAN; p <= PROTO_POOLING_LAST; p++) assert_true(proto_pooling_name(p)[0] != 0);
-    for (int p = PROTO_POOLING_LAST + 1; p < 40; p++) assert_string_equal(proto_pooling_name(p), "");
+    NAMES(proto_pooling_name, proto_pooling_value, PROTO_POOLING_MEAN, PROTO_POOLING_LAST, PROTO_POOLING_UNSET);
     assert_int_equal(proto_on_limit_value("close"), PROTO_LIMIT_CLOSE);
     assert_int_equal(proto_on_limit_value("cut"), PROTO_LIMIT_CUT);
     assert_int_equal(proto_on_limit_value("closed"), PROTO_LIMIT_UNSET);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Payloads of turn records with one field that no hobd writes, each with a valid summary: all are refused. */
+#include "daemon/session/record-bytes.h"
 #include "daemon/session/record.h"
 #include "tests/session/fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -302,15 +304,46 @@ static void test_last_turn_counts(void **state)
     buf_fini(&b);
 }
 
+/* More outcomes than a session keeps: the tokens of thinking are those of the last ones. */
+static void test_many_outcomes(void **state)
+{
+    struct fixture *g = *state;
+    for (size_t more = 0; more < 4; more++) {
+        const size_t n = SESSION_OUTCOMES + more;
+        struct session *x = NULL;
+        struct buf b = BUF_INIT;
+        put(&b, "\20\0" MODEL "\0\0\0\0\0\0\0", 2 + 16 + 7);
+        assert_int_equal(record_put(&b, n), 0);
+        for (size_t i = 0; i < n; i++) {
+            char uuid[16];
+            put(&b, uuid, (size_t)snprintf(uuid, sizeof(uuid), "\6id%04zu", i));
+            put(&b, "\0\1\2\3\4" U64_5 U64_5 "\0", 5 + 17);
+        }
+        for (size_t i = 0; i < n; i++) assert_int_equal(record_put(&b, 1000 + i), 0);
+        put_summary(&b);
+        assert_int_equal(session_acquire(g->store, 1, "x", 1, true, &x), 0);
+        assert_int_equal(session_record_apply(x, (const uint8_t *)b.data, b.len, false), 0);
+        assert_int_equal(x->content.n_outcomes, SESSION_OUTCOMES);
+        for (size_t i = 0; i < SESSION_OUTCOMES; i++) {
+            char uuid[16];
+            snprintf(uuid, sizeof(uuid), "id%04zu", i + more);
+            assert_string_equal(x->content.outcomes[i].uuid, uuid);
+            assert_int_equal(x->content.outcomes[i].usage_thinking, 1000 + i + more);
+        }
+        session_revert(x);
+        session_release(g->store, x);
+        buf_fini(&b);
+    }
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_valid),   T(test_cuts),
-        T(test_fields),  T(test_media),
-        T(test_runs),    T(test_run_without_digest),
-        T(test_summary), T(test_last_turn_counts),
+        T(test_valid),   T(test_cuts),          T(test_fields),
+        T(test_media),   T(test_runs),          T(test_run_without_digest),
+        T(test_summary), T(test_many_outcomes), T(test_last_turn_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,28 @@ static void test_not_a_file(void **state)
     fixture_open(g);
 }
 
+/* A turn whose bytes could be those of a record of bases: of one base, with a right summary. */
+static void test_a_turn_like_bases(void **state)
+{
+    struct fixture *g = *state;
+    char path[256];
+    size_t n;
+    struct session *x = fixture_acquire(g, 7, "a");
+    session_set_raw(x, true);
+    assert_int_equal(session_save(x), 0);
+    session_release(g->store, x);
+    fixture_path(path, g, 7, "a", ".log");
+    free(fixture_read(path, &n));
+    assert_int_equal(n, 16 + 16 + 38 + SUM + 16 + (2 + 24 + SUMMARY) + SUM);
+    fixture_close(g);
+    fixture_open(g);
+    assert_int_equal(session_acquire(g->store, 7, "a", 1, false, &x), 0);
+    assert_int_equal(x->log.n_bases, 0);
+    assert_int_equal(session_load(x), 0);
+    assert_true(x->content.raw);
+    session_release(g->store, x);
+}
+
 static int open_store(struct fixture *g)
 {
     struct session_store_config c = fixture_config(g);
@@ -169,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_damaged_summary_is_not_believed, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_names_of_directories, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_not_a_file, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_turn_like_bases, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_of_others, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,15 +100,16 @@ static void heads(const struct pass *p, const struct recurrence *r, uint32_t hea
     const struct hparams_recurrent *s = &p->c->base.hparams.recurrent;
     const struct batch_entry *e = r->entry;
     const size_t dim = s->head_dim, at = (s->taps - 1) * (size_t)s->channels + head * dim * dim;
-    const struct state_save *save = e->state.saves, *last = save + e->state.n_saves;
     float *state = recurrent_state(p, e->state.block) + at;
     if (!e->pos) memset(state, 0, dim * dim * sizeof(*state));
-    for (uint32_t t = 0, n; t < e->n; t += n) {
-        const uint32_t stop = save < last ? save->n : e->n;
+    for (uint32_t t = 0, n, saved = 0; t < e->n; t += n) {
+        const struct state_save *save = saved < e->state.n_saves ? &e->state.saves[saved] : NULL;
+        const uint32_t stop = save ? save->n : e->n;
         n = stop - t < TOKENS ? stop - t : TOKENS;
         scan_tokens(p, r->row + t, n, head, state);
-        if (save < last && t + n == save->n)
-            memcpy(recurrent_state(p, save++->block) + at, state, dim * dim * sizeof(*state));
+        if (!save || t + n != save->n) continue;
+        memcpy(recurrent_state(p, save->block) + at, state, dim * dim * sizeof(*state));
+        saved++;
     }
 }
 

@@ -32,7 +32,7 @@ int json_put_string(struct buf *out, const char *s, size_t len)
         at += n ? n : 1;
         from = at;
     }
-    if (r == 0) r = buf_append(out, s + from, at - from);
+    if (r == 0 && at > from) r = buf_append(out, s + from, at - from); /* else @s may be NULL */
     return r == 0 ? buf_puts(out, "\"") : r;
 }
 

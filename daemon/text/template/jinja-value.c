@@ -175,7 +175,7 @@ struct jj_seq *jj_iterate(struct jj *j, struct jj_value v)
     if (v.q->kind != JJ_GENERATOR) return v.q;
     struct jj_seq *rest = jj_seq_new(j, JJ_LIST, 0);
     if (!rest) return NULL;
-    rest->v = v.q->v + v.q->pos; /* the items of a generator are never changed */
+    if (v.q->v) rest->v = v.q->v + v.q->pos; /* the items of a generator are never changed */
     rest->n = rest->cap = v.q->n - v.q->pos;
     v.q->pos = v.q->n;
     return rest;

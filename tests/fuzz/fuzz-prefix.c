@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A script of calls of the prefix index, of block tables and of the cache of vectors. prefix_check compares all links
- * and counts; a vector that is found is the one that was added. */
+ * and counts; a vector that is found is the one that was added. Byte 0: 1 a group with a window, 2 recurrent states. */
 #include "daemon/cache/kv/kv-table.h"
+#include "daemon/cache/prefix/prefix-state.h"
 #include "daemon/cache/vectors/vector-cache.h"
 #include "tests/cache/prefix/fixture.h"
 #include "tests/fuzz/fuzz.h"
@@ -9,19 +10,25 @@
 #include <string.h>
 
 const char *const fuzz_seeds[] = {
-    "hex:0001000002000003010004020500060107000801090b0a0c0d0e0f1011",
-    "hex:00010000020003000102000003010001040205000600070108000901020b030c040d050e",
-    "hex:0c010203040c0506070810090a0b0c0d1112",
+    "hex:000001000002000003010004020500060107000801090b0a0c0d0e0f1011",
+    "hex:0000010000020003000102000003010001040205000600070108000901020b030c040d050e",
+    "hex:000c010203040c0506070810090a0b0c0d1112",
+    "hex:01100011001200130014001000110012001300140010001100120015001600170018",
+    "hex:02100011001900190110001900191019201930080008010900194019501960",
+    "hex:0310001000190015001000190110001500160017001900180419301940",
     NULL,
 };
 
-enum { BLOCKS = 12, STEPS_MAX = 200, HELD_MAX = 8, DIM = 3 };
+enum { BLOCKS = 24, OTHERS = 12, STATES = 5, WINDOW = 40, STEPS_MAX = 200, HELD_MAX = 8, DIM = 3 };
 
 static struct script {
     struct fixture f;
     struct prefix_node *held[HELD_MAX]; /* with a reference */
     struct prefix_info writing[HELD_MAX];
     unsigned n_writing;
+    struct kv_pool *window, *states; /* NULL: none */
+    struct prefix_id state_writing[HELD_MAX];
+    unsigned n_state_writing;
     struct kv_table table;
     struct vector_cache vectors;
 } s;
@@ -30,6 +37,14 @@ static bool on_evict(void *ctx, const struct prefix_info *info)
 {
     if (*(unsigned *)ctx % 2 == 0 || s.n_writing == HELD_MAX) return false;
     s.writing[s.n_writing++] = *info;
+    return true;
+}
+
+static bool on_state_evict(void *ctx, const struct prefix_info *info)
+{
+    FUZZ_CHECK(info->state != KV_NO_BLOCK);
+    if (info->uid % 2 || s.n_state_writing == HELD_MAX) return false;
+    s.state_writing[s.n_state_writing++] = info->id;
     return true;
 }
 
@@ -72,6 +87,84 @@ static void hold(struct fuzz_input *in)
     prefix_ref(s.f.p, m.node);
     prefix_use(s.f.p, m.node);
     s.held[slot] = m.node;
+}
+
+static void attach_window(struct prefix_node *n, uint32_t tokens)
+{
+    uint32_t block;
+    if (!s.window || prefix_block(n) == KV_NO_BLOCK || prefix_window_block(n, 1) != KV_NO_BLOCK) return;
+    if (kv_pool_take(s.window, &block) < 0) return;
+    prefix_window_attach(s.f.p, n, 1, block, tokens);
+    kv_pool_unref(s.window, block);
+}
+
+/* Holds a new full child of what a slot holds, or a child of the root, in its place. */
+static void grow(unsigned slot, struct fuzz_input *in)
+{
+    int32_t tokens[KV_BLOCK];
+    uint32_t block;
+    struct prefix_node *node, *parent = s.held[slot];
+    unsigned how = fuzz_byte(in);
+    fixture_fill(tokens, KV_BLOCK, (int32_t)(how % 4));
+    if (kv_pool_take(s.f.pool, &block) < 0) return;
+    int r = prefix_add(s.f.p, &s.f.namespace, parent, items_tokens(tokens, KV_BLOCK), block, 1000 + how / 4 % 3, &node);
+    kv_pool_unref(s.f.pool, block);
+    if (r < 0) return;
+    prefix_ref(s.f.p, node);
+    if (parent) prefix_unref(s.f.p, parent);
+    s.held[slot] = node;
+    attach_window(node, how & 16 ? KV_BLOCK - 1 : KV_BLOCK);
+    if (how & 32) prefix_window_trim(s.f.p, node);
+}
+
+static void windows(struct prefix_node *n, struct fuzz_input *in)
+{
+    unsigned how = fuzz_byte(in);
+    if (how % 8 == 0 && s.window) prefix_window_evict(s.f.p, 1, how / 8, how & 128 ? on_evict : NULL, &how);
+    if (!n) return;
+    if (how % 8 == 1) attach_window(n, KV_BLOCK);
+    if (how % 8 == 2) prefix_window_keep(s.f.p, n, (enum prefix_keep)(how / 8 % 3));
+    if (how % 8 == 3) prefix_window_trim(s.f.p, n);
+    if (how % 8 == 4) prefix_window_thin(s.f.p, n);
+}
+
+static void state_file(unsigned how)
+{
+    struct prefix_info info;
+    bool orphan;
+    if (how & 1) {
+        if (s.n_state_writing == HELD_MAX || !prefix_state_begin_write(s.f.p, how & 2, &info)) return;
+        s.state_writing[s.n_state_writing++] = info.id;
+    } else if (how & 2 && s.n_state_writing) {
+        const struct prefix_id id = s.state_writing[--s.n_state_writing];
+        if (how & 4)
+            prefix_state_written(s.f.p, id);
+        else
+            prefix_state_write_failed(s.f.p, id);
+    } else if (prefix_state_victim(s.f.p, &info, &orphan)) {
+        prefix_state_removed(s.f.p, info.id);
+        if (how & 4) prefix_state_disk_add(s.f.p, &info);
+    }
+}
+
+static void states(struct prefix_node *n, struct fuzz_input *in)
+{
+    unsigned how = fuzz_byte(in);
+    uint32_t block;
+    if (!s.states) return;
+    if (how % 8 == 7) state_file(how / 8);
+    if (how % 8 == 6) prefix_state_evict(s.f.p, how / 8 % 4);
+    if (!n || how % 8 > 5 || prefix_block(n) == KV_NO_BLOCK) return;
+    if (how % 8 < 2) {
+        if (kv_pool_take(s.states, &block) < 0 && (!prefix_state_evict(s.f.p, 1) || kv_pool_take(s.states, &block) < 0))
+            return;
+        prefix_state_attach(s.f.p, n, block, how % 8 ? PREFIX_STATE_TURN : PREFIX_STATE_NEAR);
+        kv_pool_unref(s.states, block);
+    }
+    if (how % 8 == 2) prefix_state_drop(s.f.p, n);
+    if (how % 8 == 3) prefix_state_replace(s.f.p, n);
+    if (how % 8 == 4) prefix_state_use(s.f.p, n);
+    if (how % 8 == 5) prefix_state_thin(s.f.p, n, how / 8);
 }
 
 static void disk(struct fuzz_input *in)
@@ -128,9 +221,10 @@ static void step(struct fuzz_input *in)
 {
     unsigned what = fuzz_byte(in), how;
     struct prefix_stats stats;
-    struct prefix_node *node = s.held[what / 16 % HELD_MAX];
+    unsigned slot = what / 32;
+    struct prefix_node *node = s.held[slot];
     struct prefix_info info;
-    switch (what % 16) {
+    switch (what % 32) {
     case 0:
     case 1:
     case 2:
@@ -160,6 +254,21 @@ static void step(struct fuzz_input *in)
     case 12:
         table(in);
         break;
+    case 16:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
+        grow(slot, in);
+        break;
+    case 21:
+    case 22:
+        windows(node, in);
+        break;
+    case 23:
+    case 24:
+        states(node, in);
+        break;
     default:
         vectors(in);
     }
@@ -167,19 +276,31 @@ static void step(struct fuzz_input *in)
 
 static void end(void)
 {
+    while (s.n_state_writing) prefix_state_write_failed(s.f.p, s.state_writing[--s.n_state_writing]);
     while (s.n_writing) prefix_disk_write_failed(s.f.p, s.writing[--s.n_writing].id);
     for (unsigned i = 0; i < HELD_MAX; i++)
         if (s.held[i]) prefix_unref(s.f.p, s.held[i]);
     kv_table_fini(&s.table, s.f.pool);
     vector_cache_fini(&s.vectors);
     fixture_fini(&s.f);
+    kv_pool_free(s.window); /* asserts that all blocks are free */
+    kv_pool_free(s.states);
+}
+
+static void begin(unsigned how)
+{
+    s = (struct script){0};
+    fixture_init(&s.f, BLOCKS);
+    if (how & 1) FUZZ_CHECK(kv_pool_new(&s.window, OTHERS) == 0 && prefix_add_window(s.f.p, s.window, WINDOW) == 0);
+    if (!(how & 2)) return;
+    FUZZ_CHECK(kv_pool_new(&s.states, STATES) == 0);
+    prefix_add_states(s.f.p, s.states, on_state_evict, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    s = (struct script){0};
-    fixture_init(&s.f, BLOCKS);
+    begin(fuzz_byte(&in));
     for (int i = 0; i < STEPS_MAX && in.n; i++) {
         step(&in);
         if (i % 16 == 0) prefix_check(s.f.p);

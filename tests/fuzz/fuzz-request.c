@@ -108,12 +108,14 @@ static void embed(struct proto_request *r, struct parts *p, struct fuzz_input *i
     r->embed.n_texts = how % 5;
     r->embed.texts = p->texts;
     for (size_t i = 0; i < r->embed.n_texts; i++) p->texts[i] = some_text(in);
+    if (r->type == PROTO_RANK) {
+        p->question = some_text(in);
+        r->embed.question = &p->question;
+        return;
+    }
     r->embed.pooling = (enum proto_pooling)(how / 8 % 4);
     r->embed.dims = how & 32 ? fuzz_byte(in) : 0;
     r->embed.unscaled = how & 64;
-    if (r->type != PROTO_RANK) return;
-    p->question = some_text(in);
-    r->embed.question = &p->question;
 }
 
 static void other(struct proto_request *r, struct parts *p, struct fuzz_input *in)

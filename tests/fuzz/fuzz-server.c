@@ -3,6 +3,8 @@
  * A script of what peers, signals and the service manager do to a daemon: the real loop and engine, a tiny model, and
  * sockets. Every event that comes back must be one of the protocol. The daemon continues from one input to the next
  * until it is stopped; an input ends when all of its connections are closed and the daemon answers a status request.
+ * Byte 0: the model; another one than the daemon has stops it first. It also stops after some inputs, before it finds
+ * that users connect too often.
  */
 #include "daemon/io/server.h"
 #include "libcommon/error.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -28,14 +31,19 @@
 
 const char *const fuzz_seeds[] = {NULL};
 
-enum { PEERS = 4, STEPS_MAX = 64, WAIT_MS = 60000, SHORT_MS = 200, WATCHDOG_MS = 20 };
+enum { PEERS = 4, STEPS_MAX = 64, INPUTS_MAX = 32, WAIT_MS = 60000, SHORT_MS = 200, WATCHDOG_MS = 20 };
+
+/* Without states, with recurrent states, with windows, for embeddings; a file that cannot be read. */
+static const char *const archs[] = {"llama", "lfm2", "gemma3", "bert", NULL};
+enum { MODELS = sizeof(archs) / sizeof(*archs) };
 
 static struct daemon {
-    char dir[64], model[96], path[96], state[96], cache[96], packed[96];
+    char dir[64], models[MODELS][96], path[96], state[96], cache[96], packed[96];
     struct engine_config engine;
     struct listener listener;
     struct server_config config;
     pthread_t thread;
+    unsigned model, inputs;
     bool runs, ends; /* ends: it was told to stop */
     int manager, pressure;
     unsigned reloads;
@@ -73,33 +81,42 @@ static void be_manager(void)
     setenv("MEMORY_PRESSURE_WRITE", "c29tZQ==", 1);
 }
 
+static void make_models(void)
+{
+    for (unsigned i = 0; i < MODELS; i++) {
+        struct tiny t;
+        snprintf(d.models[i], sizeof(d.models[i]), "%s/m%u.gguf", d.dir, i);
+        if (!archs[i]) continue;
+        tiny_init(&t);
+        t.ctx = 512;
+        if (i == 0) {
+            t.dim = 32;
+            t.heads = 2;
+            t.kv_heads = 1;
+            t.ffn = 32;
+        } else {
+            t.arch = archs[i];
+            if (i == 3) t.tokenizer = "bert";
+        }
+        FUZZ_CHECK(tiny_write(&t, d.models[i]) == 0);
+    }
+}
+
 static void make_daemon(void)
 {
     static const uid_t gateways[] = {65534};
-    struct tiny t;
     fuzz_quiet();
     signal(SIGPIPE, SIG_IGN);
     fuzz_folder(d.dir);
     chmod(d.dir, 0755);
-    snprintf(d.model, sizeof(d.model), "%s/m.gguf", d.dir);
     snprintf(d.path, sizeof(d.path), "%s/h.sock", d.dir);
-    snprintf(d.state, sizeof(d.state), "%s/state", d.dir);
-    snprintf(d.cache, sizeof(d.cache), "%s/cache", d.dir);
-    tiny_init(&t);
-    t.ctx = 256;
-    t.dim = 32;
-    t.heads = 2;
-    t.kv_heads = 1;
-    t.ffn = 32;
-    FUZZ_CHECK(tiny_write(&t, d.model) == 0);
+    make_models();
     be_manager();
     engine_config_init(&d.engine);
-    d.engine.model_path = d.model;
     d.engine.model_name = (char *)"tiny";
     d.engine.threads = 1;
     d.engine.cpu = "scalar"; /* the others are not built with sanitizers */
     d.engine.no_numa = true;
-    d.engine.kv_bytes = 128 << 10;
     d.engine.vector_bytes = 64 << 10;
     d.engine.state_dir = d.state;
     d.engine.cache_dir = d.cache;
@@ -119,17 +136,6 @@ static void *serve(void *ctx)
 {
     server_run(&d.config);
     return NULL;
-}
-
-static void start(void)
-{
-    if (!d.dir[0]) make_daemon();
-    if (d.runs) return;
-    d.listener = (struct listener)LISTENER_INIT;
-    FUZZ_CHECK(listener_make(&d.listener, d.path, 0666) == 0);
-    FUZZ_CHECK(pthread_create(&d.thread, NULL, serve, NULL) == 0);
-    d.runs = true;
-    d.ends = false;
 }
 
 /* The messages to the manager, which the socket would else have no more room for. */
@@ -153,6 +159,47 @@ static void join(void)
         }
     }
     fuzz_fail("the daemon does not stop", "");
+}
+
+/* The daemon's folders; others if an engine that a daemon has left behind, as it may before its process ends, uses
+ * them. */
+static void choose_folders(void)
+{
+    static unsigned n;
+    char lock[112];
+    snprintf(lock, sizeof(lock), "%s/lock", d.state);
+    int fd = n ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
+    if (!n || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)) {
+        snprintf(d.state, sizeof(d.state), "%s/state-%u", d.dir, n);
+        snprintf(d.cache, sizeof(d.cache), "%s/cache-%u", d.dir, n++);
+    }
+    if (fd >= 0) close(fd);
+}
+
+static void start(unsigned model)
+{
+    if (!d.dir[0]) make_daemon();
+    if (d.runs && (d.model != model || ++d.inputs > INPUTS_MAX)) {
+        pthread_kill(d.thread, SIGTERM);
+        join();
+    }
+    if (d.runs) return;
+    d.model = model;
+    d.inputs = 0;
+    choose_folders();
+    d.engine.model_path = d.models[model];
+    d.engine.kv_bytes = (model ? 512ul : 128ul) << 10;
+    d.listener = (struct listener)LISTENER_INIT;
+    FUZZ_CHECK(listener_make(&d.listener, d.path, 0666) == 0);
+    /* A signal that comes before the daemon waits for it must not end this program. */
+    sigset_t told, before;
+    sigemptyset(&told);
+    for (int i = 0; i < 3; i++) sigaddset(&told, (int[]){SIGHUP, SIGINT, SIGTERM}[i]);
+    pthread_sigmask(SIG_BLOCK, &told, &before);
+    FUZZ_CHECK(pthread_create(&d.thread, NULL, serve, NULL) == 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    d.runs = true;
+    d.ends = false;
 }
 
 /* A connection of a peer with the user id @uid, if this process may choose it. */
@@ -219,7 +266,7 @@ static int some_file(struct fuzz_input *in)
 {
     unsigned how = fuzz_byte(in);
     size_t n = 1 + how / 8;
-    if (how % 4 == 3) return open(d.model, O_RDONLY | O_CLOEXEC);
+    if (how % 4 == 3) return open(d.models[0], O_RDONLY | O_CLOEXEC);
     int fd = memfd_create("peer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const char *bytes = fuzz_bytes(in, &n);
     if (n) FUZZ_CHECK(write(fd, bytes, n) == (ssize_t)n);
@@ -336,7 +383,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
     struct wire *current;
-    start();
+    start(fuzz_byte(&in) % MODELS);
     current = peer(0);
     for (int i = 0; i < STEPS_MAX && in.n; i++) step(&in, &current);
     end();

@@ -5,7 +5,8 @@
 # fails; it is then in build-fuzz/found.
 # usage: sh tests/fuzz.sh [MINUTES [NAME…]]   all targets together run so long (default: 10)
 #        sh tests/fuzz.sh --coverage          the lines of libcommon, daemon/io, … that the corpora alone reach
-#        sh tests/fuzz.sh --merge [NAME…]     put what was found since into tests/fuzz/corpus, minimized
+#        sh tests/fuzz.sh --merge [NAME…]     put what was found since into tests/fuzz/corpus, minimized: an input must
+#                                             reach an edge that no smaller one does
 #   HOB_FUZZ_ARGS="-jobs=4"                   more arguments for libFuzzer
 # With AFL++, whose driver calls LLVMFuzzerTestOneInput in a loop:
 #   CC=afl-clang-fast AFL_USE_ASAN=1 AFL_USE_UBSAN=1 meson setup build-afl -Dfuzz=true --buildtype=plain -Dc_args=-O2
@@ -112,7 +113,7 @@ merge() {
         rm -rf "$build/merged/$name"
         mkdir -p "$build/merged/$name" "$build/corpus/$name" "$corpora/$name"
         # shellcheck disable=SC2046
-        quietly "$build/tests/fuzz/fuzz-$name" -merge=1 $(arguments "$name") "$build/merged/$name" "$corpora/$name" \
+        quietly "$build/tests/fuzz/fuzz-$name" -merge=1 -use_counters=0 $(arguments "$name") "$build/merged/$name" "$corpora/$name" \
             "$build/corpus/$name"
         rm -f "$corpora/$name"/*
         find "$build/merged/$name" -type f -exec cp {} "$corpora/$name" \;

@@ -16,6 +16,7 @@
 #define PV_Q   2
 #define PV_D   2
 #endif
+#define FEW_Q   4   /* queries that wait for memory */
 #define MAX_DIM 256 /* of a block that is widened once for many queries */
 
 V size_t width(const struct kern_attn *a)
@@ -25,6 +26,8 @@ V size_t width(const struct kern_attn *a)
 
 struct state {
     const struct kern_attn *a;
+    const void *soon[3]; /* blocks that scores() prefetches */
+    unsigned n_soon;
     size_t first, pos;               /* query of the tile; position of the block's first key */
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
     float p[TILE_Q][KV_BLOCK];
@@ -58,6 +61,14 @@ V v16 biased(const struct kern_attn *a, size_t i, v16 s, size_t pos)
     return v16_fma(v16_set1(-a->slope[i]), v16_max(d, v16_sub(v16_set1(0), d)), s);
 }
 
+/* Few queries wait for memory: prefetch row @i of the blocks that are read after this one's keys. */
+V void prefetch_rows(const struct state *s, size_t i, enum kern_kv kv)
+{
+    const size_t bytes = KV_BLOCK * (kv == KERN_KV_F32 ? 4 : kv == KERN_KV_F16 ? 2 : 1);
+    for (unsigned n = 0; n < s->n_soon; n++)
+        for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)s->soon[n] + i * bytes + at, _MM_HINT_T0);
+}
+
 /* p[i][j] = q_i·k_j * scale, softcapped, with ALiBi, also for keys that are masked. */
 V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
 {
@@ -75,6 +86,7 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
             if (end - d > KV_GROUP) end = d + KV_GROUP;
         }
         for (size_t j = d; j < end; j++) {
+            if (nq <= FEW_Q) prefetch_rows(s, j, kv);
             v16 k0 = load_kv(k, j * KV_BLOCK, kv), k1 = load_kv(k, j * KV_BLOCK + 16, kv);
             if (kv == KERN_KV_Q8) k0 = v16_mul(k0, d0), k1 = v16_mul(k1, d1);
             UNROLL
@@ -245,6 +257,7 @@ V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k
     s->first = first;
     s->pos = pos;
     scores(nq, s, k, kv);
+    s->n_soon = 0;
     softmax(nq, s);
     if (nq % PV_Q == 0) {
         for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, s, i, v, kv);
@@ -258,7 +271,8 @@ V void block(struct state *s, size_t ib, const void *k, const void *v, enum kern
     size_t i = 0, n = s->a->n_q;
     for (; i + TILE_Q <= n; i += TILE_Q) tile(TILE_Q, s, i, ib, k, v, kv);
 #if TILE_Q > 4
-    for (; i + 4 <= n; i += 4) tile(4, s, i, ib, k, v, kv);
+    if (n - i == 4 || n - i == 7) tile(4, s, i, ib, k, v, kv), i += 4;
+    for (; i + 3 <= n; i += 3) tile(3, s, i, ib, k, v, kv);
 #endif
 #if TILE_Q > 2
     for (; i + 2 <= n; i += 2) tile(2, s, i, ib, k, v, kv);
@@ -373,6 +387,17 @@ static __attribute__((noinline)) void shared_q8(const struct kern_attn *a)
     attn_shared(a, KERN_KV_Q8);
 }
 
+/* The values of the first block, and keys and values of the block behind each, are read soon. */
+V void look_ahead(struct state *s, size_t ib)
+{
+    const struct kern_attn *a = s->a;
+    const bool more = ib + 1 < a->n_blocks;
+    const void *k = more ? a->k[ib + 1] : a->then_k, *v = more ? a->v[ib + 1] : a->then_v;
+    s->n_soon = 0;
+    if (!ib) s->soon[s->n_soon++] = a->v[0];
+    if (k) s->soon[s->n_soon++] = k, s->soon[s->n_soon++] = v;
+}
+
 KERN_ATTN(X86(attn_f32))
 {
     struct state s = {.a = a};
@@ -381,7 +406,10 @@ KERN_ATTN(X86(attn_f32))
         return;
     }
     start(a);
-    for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
+    for (size_t ib = 0; ib < a->n_blocks; ib++) {
+        look_ahead(&s, ib);
+        block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
+    }
 }
 
 typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock, size_t dim);
@@ -392,7 +420,10 @@ V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
     struct state s = {.a = a};
     start(a);
     if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
-        for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], kv);
+        for (size_t ib = 0; ib < a->n_blocks; ib++) {
+            look_ahead(&s, ib);
+            block(&s, ib, a->k[ib], a->v[ib], kv);
+        }
         return;
     }
     float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM];

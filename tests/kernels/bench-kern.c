@@ -149,7 +149,7 @@ static void bench_delta(const struct kernels *k, size_t heads, size_t n)
 
 int main(int argc, char **argv)
 {
-    static const size_t usual[] = {1, 16, 512}, queries[] = {1, 4, 128};
+    static const size_t usual[] = {1, 16, 512}, queries[] = {1, 2, 3, 4, 8, 36, 128};
     size_t tokens[32], n_tokens = 0;
     for (int i = 3; i < argc && n_tokens < 32; i++) tokens[n_tokens++] = strtoul(argv[i], NULL, 10);
     for (size_t i = 0; argc < 4 && i < 3; i++) tokens[n_tokens++] = usual[i];
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
         if (!all && strcmp(argv[2], "vectors") != 0) continue;
         bench_quantize(k);
         for (int t = 0; t < KERN_KV_TYPES; t++)
-            for (size_t j = 0; j < 3; j++) bench_attn(k, (enum kern_kv)t, queries[j]);
+            for (size_t j = 0; j < 7; j++) bench_attn(k, (enum kern_kv)t, queries[j]);
         bench_delta(k, 1, 1);
         bench_delta(k, 1, 32);
         bench_delta(k, 1024, 1);

@@ -156,6 +156,7 @@ static void capped(struct check *c, size_t dim, size_t n_q, size_t len, enum sha
         for (size_t d = 0; d < dim; d++) q[d] = size < 0 ? 0 : rng_float();
         k.q[i] = q;
     }
+    if (rng() & 1) k.a.then_k = k.k[0], k.a.then_v = k.v[0];
     struct kern_attn want = k.a, got = k.a;
     want.m = mem(n_q * 4), want.l = mem(n_q * 4), want.o = mem(n_q * dim * 4);
     got.m = mem(n_q * 4), got.l = mem(n_q * 4), got.o = mem(n_q * dim * 4);

@@ -173,8 +173,15 @@ static void score_sinks(const struct pass *p, const struct attn_tile *tile, cons
 struct attended {
     uint32_t first, n; /* tokens, relative to the tile's first */
     struct span span;
-    bool more; /* the rows have results of the segment's blocks before the span */
+    bool more;           /* the rows have results of the segment's blocks before the span */
+    const uint8_t *then; /* the block that the next tokens of the tile attend to first; NULL: there is none */
 };
+
+/* K of one head in the block of position @at of a token's sequence. */
+static const uint8_t *block_of(const struct pass *p, const struct token *t, const struct attn_item *item, uint32_t at)
+{
+    return kv_memory_k(&p->c->kv[p->group], p->group_layer, token_block(p, t, at), item->head);
+}
 
 /* Attend to blocks that all tokens of @x have in the same places; the queries are in scratch.attn.query. */
 static void attend_to(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread,
@@ -188,10 +195,10 @@ static void attend_to(const struct pass *p, const struct attn_tile *tile, const 
     const uint32_t group = sharing(p), rows = x.n * group;
     const uint32_t n_blocks = (x.span.to - x.span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
+    const size_t half = kv_memory_shape(kv, p->group_layer)->half;
     for (uint32_t i = 0; i < n_blocks; i++) {
-        uint8_t *block = kv_memory_k(kv, p->group_layer, token_block(p, t, x.span.from + i * KV_BLOCK), item->head);
-        k[i] = block;
-        v[i] = block + kv_memory_shape(kv, p->group_layer)->half;
+        k[i] = block_of(p, t, item, x.span.from + i * KV_BLOCK);
+        v[i] = (const uint8_t *)k[i] + half;
     }
     const size_t own = (size_t)thread * s->tile_rows + (size_t)x.first * group;
     uint32_t *begin = s->begin + own, *end = s->end + own;
@@ -212,6 +219,8 @@ static void attend_to(const struct pass *p, const struct attn_tile *tile, const 
                           .k = k,
                           .v = y->mla.kv_rank ? NULL : v,
                           .v_dim = y->mla.kv_rank,
+                          .then_k = x.then,
+                          .then_v = x.then ? x.then + half : NULL,
                           .n_blocks = n_blocks,
                           .scale = y->scale.attention,
                           .cap = y->cap.attention,
@@ -248,6 +257,8 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
         x.span = span_of(p, tile, &t[x.first], x.n, item->part);
         x.more = together;
         if (together) x.span.from = shared;
+        const bool others = together && x.first + x.n < tile->n && shared <= t[x.first + x.n].pos;
+        x.then = others ? block_of(p, &t[x.first + x.n], item, shared) : NULL;
         if (!together || x.span.to > shared) attend_to(p, tile, item, thread, x);
     }
 }

@@ -17,6 +17,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=packaging/need.sh disable=SC1091
 . "$top/packaging/need.sh"
 build=$top/build-fuzz
+counters=$top/build-coverage
 corpora=$top/tests/fuzz/corpus
 export LLVM_PROFILE_FILE=/dev/null
 log=$(mktemp)
@@ -42,13 +43,20 @@ built() {
     done
 }
 
-# One build for both: the counters of lines cost little beside the sanitizers.
 build_targets() {
     [ -f "$build/build.ninja" ] || CC="${CC:-clang}" quietly meson setup "$build" "$top" -Dtests=enabled -Dman=disabled \
         -Doptimization=2 -Ddebug=false -Db_lundef=false -Dfuzz=true -Dc_args="-g1 -fno-omit-frame-pointer \
-        -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fprofile-instr-generate -fcoverage-mapping" \
-        -Dc_link_args='-fsanitize=address,undefined -fprofile-instr-generate'
+        -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" \
+        -Dc_link_args='-fsanitize=address,undefined'
     quietly ninja -C "$build" fuzz fuzz-replays
+}
+
+# The programs that replay the corpora, without sanitizers.
+build_counters() {
+    [ -f "$counters/build.ninja" ] || CC="${CC:-clang}" quietly meson setup "$counters" "$top" -Dtests=enabled -Dman=disabled \
+        -Doptimization=1 -Ddebug=false -Db_lundef=false -Dfuzz=true -Dc_args='-fprofile-instr-generate -fcoverage-mapping' \
+        -Dc_link_args=-fprofile-instr-generate
+    quietly ninja -C "$counters" fuzz-replays
 }
 
 # What a target needs: libvorbis does not free all of a damaged header; a file of a thousand frames shows no more than
@@ -131,19 +139,19 @@ by_folder() {
 }
 
 coverage() {
-    build_targets
-    rm -f "$build"/*.profraw
+    build_counters
+    rm -f "$counters"/*.profraw
     objects=
-    for name in $(built "$build" replay); do
+    for name in $(built "$counters" replay); do
         mkdir -p "$corpora/$name"
-        HOB_FUZZ_RUNS=0 LLVM_PROFILE_FILE=$build/$name.profraw quietly "$build/tests/fuzz/replay-$name" "$corpora/$name"
-        objects="$objects -object $build/tests/fuzz/replay-$name"
+        HOB_FUZZ_RUNS=0 LLVM_PROFILE_FILE=$counters/$name.profraw quietly "$counters/tests/fuzz/replay-$name" "$corpora/$name"
+        objects="$objects -object $counters/tests/fuzz/replay-$name"
     done
-    quietly "${LLVM_PROFDATA:-llvm-profdata}" merge -sparse -o "$build/all.profdata" "$build"/*.profraw
+    quietly "${LLVM_PROFDATA:-llvm-profdata}" merge -sparse -o "$counters/all.profdata" "$counters"/*.profraw
     # shellcheck disable=SC2086 # arguments are words
-    "${LLVM_COV:-llvm-cov}" report -instr-profile="$build/all.profdata" $objects -show-functions=false >"$build/report" 2>"$log"
-    by_folder <"$build/report"
-    echo "each file: $build/report"
+    "${LLVM_COV:-llvm-cov}" report -instr-profile="$counters/all.profdata" $objects -show-functions=false >"$counters/report" 2>"$log"
+    by_folder <"$counters/report"
+    echo "each file: $counters/report"
 }
 
 need_to_build clang llvm libcmocka-dev

@@ -60,20 +60,21 @@ __device__ static inline void score(const struct cuda_attn &a, const struct cuda
     }
 }
 
-/* Weights of the warp's block: with the largest score up to its end. */
+/* Weights of all rows and blocks, which the warps share: with the largest score up to a block's end. */
 __device__ static inline void weigh(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP, pos = t.from + warp * CUDA_WARP;
-    for (uint32_t r = 0; pos < t.to && r < x.rows; r++) {
+    const uint32_t lane = threadIdx.x % CUDA_WARP, n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    for (uint32_t i = threadIdx.x / CUDA_WARP; i < x.rows * n; i += BLOCKS) {
+        const uint32_t r = i / n, b = i % n;
         uint32_t begin, end, lo, hi;
         seen_of(a, t, r, begin, end);
-        visible(begin, end, pos, lo, hi);
+        visible(begin, end, t.from + b * CUDA_WARP, lo, hi);
         if (lo >= hi) continue;
-        const float m = warp_max(lane <= warp ? x.tops[r * BLOCKS + lane] : NOTHING);
-        float *w = &x.weights[r * CUDA_SEGMENT + threadIdx.x];
+        const float m = warp_max(lane <= b ? x.tops[r * BLOCKS + lane] : NOTHING);
+        float *w = &x.weights[r * CUDA_SEGMENT + b * CUDA_WARP + lane];
         const float p = lane >= lo && lane < hi ? exp_(*w - m) : 0.0f, sum = fold<32>(p);
         *w = p;
-        if (lane == 0) x.sums[r * BLOCKS + warp] = sum;
+        if (lane == 0) x.sums[r * BLOCKS + b] = sum;
     }
 }
 
@@ -83,8 +84,11 @@ __device__ static inline float add_values(const uint8_t *v, const float *p, uint
                                           uint32_t hi, float o)
 {
     if (lo == 0 && hi == CUDA_WARP) {
-#pragma unroll 8
-        for (uint32_t j = 0; j < CUDA_WARP; j++) o = fma_(p[j], value<type>(v, dim, d, j), o);
+        float e[CUDA_WARP];
+#pragma unroll
+        for (uint32_t j = 0; j < CUDA_WARP; j++) e[j] = value<type>(v, dim, d, j);
+#pragma unroll
+        for (uint32_t j = 0; j < CUDA_WARP; j++) o = fma_(p[j], e[j], o);
         return o;
     }
     for (uint32_t j = lo; j < hi; j++) o = fma_(p[j], value<type>(v, dim, d, j), o);

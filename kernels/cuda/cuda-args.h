@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #define CUDA_PRODUCTS 4   /* products of one input in one launch */
-#define CUDA_FEW      8   /* tokens that cuda_few_* computes at once */
 #define CUDA_ROWS     16  /* KERN_ROWS */
 #define CUDA_WARP     32  /* also KERN_BLOCK and KV_BLOCK */
 #define CUDA_SEGMENT  512 /* KV_SEGMENT */

@@ -55,7 +55,7 @@ __device__ static inline void scores(const float *const *q, uint32_t dim, const 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) s[r] = 0.0f;
     uint32_t d = 0;
-#pragma unroll 2
+#pragma unroll 4
     for (; d + 4 <= dim; d += 4) {
         float v[4];
 #pragma unroll

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with up to CUDA_FEW tokens. A CTA computes one panel: its warps share the columns and
- * leave the exact sums of each block in shared memory; then a thread of each output adds them in their order.
- * Grid: (panels, tokens / CUDA_FEW); shared memory: few_bytes() for each block of a chunk.
+ * Products of quantized types with few tokens. A CTA computes one panel for N * 8 tokens: its warps share the columns
+ * and leave the exact sums of each block in shared memory; then a thread of each output adds them in their order. N is
+ * 1 (cuda_few_*) or 2 (cuda_several_*). Grid: (panels, tokens / 8 N), rounded up; at least 128 N threads; shared
+ * memory: few_bytes() of daemon/backend/cuda/products.c for each block of a chunk.
  */
 #include "kernels/cuda/form.cuh"
 
@@ -13,6 +14,7 @@ struct chunk {
     float *sum;   /* [chunk][tokens][16] */
     float *minus; /* the same of msum, or of the tokens' sums: [chunk][tokens] */
     float *d, *m; /* [chunk][16] */
+    float *dx;    /* [chunk][tokens] */
 };
 
 struct job {
@@ -20,31 +22,49 @@ struct job {
     uint32_t first, tokens; /* tokens of the CTA */
 };
 
-/* The operands of the tokens for block @b: zero for those that do not exist. */
-__device__ static inline void read_acts(const struct cuda_matmul &a, const struct job &j, uint32_t b, uint32_t x[2])
+/* The operands of eight tokens. */
+struct acts {
+    uint32_t lo, hi;
+};
+
+/* Those of the tokens from @first of the job on for block @b: zero for tokens that do not exist. */
+__device__ static inline struct acts read_acts(const struct cuda_matmul &a, const struct job &j, uint32_t b,
+                                               uint32_t first)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, token = lane / 4, t = lane % 4;
-    x[0] = x[1] = 0;
-    if (token >= j.tokens) return;
+    const uint32_t lane = threadIdx.x % CUDA_WARP, token = first + lane / 4, t = lane % 4;
+    if (token >= j.tokens) return {0, 0};
     const uint32_t *q = (const uint32_t *)(a.x.q + (uint64_t)(j.first + token) * a.k + b * CUDA_WARP);
-    x[0] = q[t];
-    x[1] = q[t + 4];
+    return {q[t], q[t + 4]};
 }
 
-/* The sums of block @b, the @i-th of the chunk. */
-template <int W, int S, bool M, bool T>
-__device__ static inline void few_block(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
-                                        uint32_t b, uint32_t i, struct raw top, struct raw low, const uint32_t x[2])
+/* What a lane reads of the scales of a block: those of row lane % 16, and of token lane. */
+struct own {
+    struct scale row;
+    float dx;
+    int sum;
+};
+
+template <int S, bool M>
+__device__ static inline struct own read_own(const struct cuda_matmul &a, const struct job &j, const struct place &p,
+                                             uint32_t b)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, token = min(lane, j.tokens - 1);
+    const uint64_t at = (uint64_t)b * a.x.ld + j.first + token;
+    struct own x = {scale_of<S, M>(a.form, p, lane % CUDA_ROWS), a.x.d[at], 0};
+    if (M && S != HALVES) x.sum = a.x.s[at * 2] + a.x.s[at * 2 + 1];
+    return x;
+}
+
+/* Leave the sums of eight tokens from @first on in the @i-th place of the chunk, block @b. */
+template <int S, bool M>
+__device__ static inline void put_sums(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
+                                       uint32_t b, uint32_t i, uint32_t first, const int c[4], const struct scale &up,
+                                       const struct scale &down)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
-    const struct place p = place_of(a.form, j.panel, b);
-    struct scale up, down;
-    if (S == HALVES) up = scale_of<S, M>(a.form, p, row), down = scale_of<S, M>(a.form, p, row + 8);
-    int c[4];
-    sums<S>(c, decode<W, T>(a.form, top, t), decode<W, T>(a.form, low, t), up, down, x[0], x[1]);
 #pragma unroll
     for (uint32_t n = 0; n < 4; n++) {
-        const uint32_t token = 2 * t + n % 2, r = row + n / 2 * 8;
+        const uint32_t token = first + 2 * t + n % 2, r = row + n / 2 * 8;
         if (token >= j.tokens) continue;
         s.sum[(i * j.tokens + token) * CUDA_ROWS + r] = (float)c[n];
         if (!(S == HALVES && M)) continue;
@@ -52,66 +72,88 @@ __device__ static inline void few_block(const struct cuda_matmul &a, const struc
         const int16_t *q = a.x.s + ((uint64_t)b * a.x.ld + j.first + token) * 2;
         s.minus[(i * j.tokens + token) * CUDA_ROWS + r] = (float)(sc.min[0] * q[0] + sc.min[1] * q[1]);
     }
-    if (lane < CUDA_ROWS) {
-        const struct scale sc = scale_of<S, M>(a.form, p, lane);
-        s.d[i * CUDA_ROWS + lane] = sc.d;
-        if (M) s.m[i * CUDA_ROWS + lane] = sc.m;
+}
+
+/* The sums of block @b, the @i-th of the chunk. */
+template <int W, int S, bool M, bool T, int N>
+__device__ static inline void few_block(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
+                                        uint32_t b, uint32_t i, struct raw top, struct raw low, const struct acts *x,
+                                        const struct own &own)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
+    const struct place p = place_of(a.form, j.panel, b);
+    const struct pair first = decode<W, T>(a.form, top, t), last = decode<W, T>(a.form, low, t);
+    struct scale up, down;
+    if (S == HALVES) up = scale_of<S, M>(a.form, p, row), down = scale_of<S, M>(a.form, p, row + 8);
+#pragma unroll
+    for (uint32_t n = 0; n < N; n++) {
+        int c[4];
+        sums<S>(c, first, last, up, down, x[n].lo, x[n].hi);
+        put_sums<S, M>(a, j, s, b, i, n * 8, c, up, down);
     }
-    if (S != HALVES && M && lane < j.tokens) {
-        const int16_t *q = a.x.s + ((uint64_t)b * a.x.ld + j.first + lane) * 2;
-        s.minus[i * j.tokens + lane] = (float)(q[0] + q[1]);
+    if (lane < CUDA_ROWS) {
+        s.d[i * CUDA_ROWS + lane] = own.row.d;
+        if (M) s.m[i * CUDA_ROWS + lane] = own.row.m;
+    }
+    if (lane < j.tokens) {
+        s.dx[i * j.tokens + lane] = own.dx;
+        if (M && S != HALVES) s.minus[i * j.tokens + lane] = (float)own.sum;
     }
 }
 
 /* The blocks [from, to) of the panel. */
-template <int W, int S, bool M, bool T>
+template <int W, int S, bool M, bool T, int N>
 __device__ static inline void few_sums(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
                                        uint32_t from, uint32_t to)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, warps = blockDim.x / CUDA_WARP, row = lane / 4, t = lane % 4;
     for (uint32_t b = from + threadIdx.x / CUDA_WARP; b < to; b += warps * AHEAD) {
         struct raw top[AHEAD], low[AHEAD];
-        uint32_t x[AHEAD][2];
+        struct acts x[AHEAD][N];
+        struct own own[AHEAD];
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
             if (b + i * warps >= to) continue;
             const struct place p = place_of(a.form, j.panel, b + i * warps);
             top[i] = read_raw<W>(a.form, p.codes, row, t);
             low[i] = read_raw<W>(a.form, p.codes, row + 8, t);
-            read_acts(a, j, b + i * warps, x[i]);
+            own[i] = read_own<S, M>(a, j, p, b + i * warps);
+#pragma unroll
+            for (uint32_t n = 0; n < N; n++) x[i][n] = read_acts(a, j, b + i * warps, n * 8);
         }
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++)
             if (b + i * warps < to)
-                few_block<W, S, M, T>(a, j, s, b + i * warps, b + i * warps - from, top[i], low[i], x[i]);
+                few_block<W, S, M, T, N>(a, j, s, b + i * warps, b + i * warps - from, top[i], low[i], x[i], own[i]);
     }
 }
 
-template <int W, int S, bool M, bool T> __device__ static inline void few(const struct cuda_matmul &a)
+template <int W, int S, bool M, bool T, int N> __device__ static inline void few(const struct cuda_matmul &a)
 {
     extern __shared__ float shared[];
     const uint32_t nb = a.k / CUDA_WARP, product = product_of(a, blockIdx.x);
     const struct cuda_matrix &m = a.of[product];
-    const uint32_t panel = blockIdx.x - m.panel0, first = blockIdx.y * CUDA_FEW;
-    const uint32_t tokens = a.n - first < CUDA_FEW ? a.n - first : CUDA_FEW;
+    const uint32_t panel = blockIdx.x - m.panel0, first = blockIdx.y * N * 8;
+    const uint32_t tokens = a.n - first < N * 8 ? a.n - first : N * 8;
     const struct job j = {m.panels + (uint64_t)panel * m.panel_bytes, first, tokens};
     struct chunk s;
     s.sum = shared;
     s.d = s.sum + a.chunk * tokens * CUDA_ROWS;
     s.m = s.d + a.chunk * CUDA_ROWS;
-    s.minus = s.m + (M ? a.chunk * CUDA_ROWS : 0);
+    s.dx = s.m + (M ? a.chunk * CUDA_ROWS : 0);
+    s.minus = s.dx + a.chunk * tokens;
     const uint32_t r = threadIdx.x % CUDA_ROWS, token = threadIdx.x / CUDA_ROWS, row = panel * CUDA_ROWS + r;
     float acc = 0.0f;
     for (uint32_t from = 0; from < nb; from += a.chunk) {
         const uint32_t to = nb - from < a.chunk ? nb : from + a.chunk;
         if (from) __syncthreads();
-        few_sums<W, S, M, T>(a, j, s, from, to);
+        few_sums<W, S, M, T, N>(a, j, s, from, to);
         __syncthreads();
         if (token >= tokens) continue;
 #pragma unroll 8
         for (uint32_t b = from; b < to; b++) {
             const uint32_t i = b - from, at = i * tokens + token;
-            const float dx = a.x.d[(uint64_t)b * a.x.ld + first + token];
+            const float dx = s.dx[at];
             acc = fma_(s.sum[at * CUDA_ROWS + r], s.d[i * CUDA_ROWS + r] * dx, acc);
             if (M) acc = fma_(s.minus[S == HALVES ? at * CUDA_ROWS + r : at], s.m[i * CUDA_ROWS + r] * dx, acc);
         }
@@ -128,11 +170,15 @@ __device__ static inline void prefetch(const struct cuda_matmul &a)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(panel + i));
 }
 
-#define FEW(name, width, scales, offset, table)                                                                        \
-    extern "C" __global__ void cuda_few_##name(const __grid_constant__ struct cuda_matmul a)                           \
+#define FEW(kernel, name, width, scales, offset, table, n)                                                             \
+    extern "C" __global__ void __launch_bounds__(512)                                                                  \
+        cuda_##kernel##_##name(const __grid_constant__ struct cuda_matmul a)                                           \
     {                                                                                                                  \
         prefetch(a);                                                                                                   \
         begin();                                                                                                       \
-        few<width, scales, offset, table>(a);                                                                          \
+        few<width, scales, offset, table, n>(a);                                                                       \
     }
-KINDS(FEW)
+#define BOTH(name, width, scales, offset, table)                                                                       \
+    FEW(few, name, width, scales, offset, table, 1)                                                                    \
+    FEW(several, name, width, scales, offset, table, 2)
+KINDS(BOTH)

@@ -10,7 +10,7 @@ __device__ static inline float root_of(const float *x, uint32_t k, float eps, fl
     if (threadIdx.x < CUDA_WARP) {
         float ss = 0.0f;
         if (threadIdx.x < LANES)
-#pragma unroll 8
+#pragma unroll 16
             for (uint32_t i = threadIdx.x; i < k; i += LANES) ss = fma_(x[i], x[i], ss);
         ss = fold<LANES>(ss);
         if (threadIdx.x == 0) *out = 1.0f / sqrtf(ss / (float)k + eps);
@@ -29,34 +29,45 @@ __device__ static inline void put_row(float *f, const struct cuda_acts &q, const
         quantize(q, row, k, b, x[b * CUDA_WARP + lane]);
 }
 
-/* Shared memory: k floats, and one. */
-extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
+/* The joined row in shared memory: @stream has the residual stream, @x what joins it, with its bias. */
+__device__ static inline void join(const struct cuda_norm &a, const float *stream, float *x, float *one)
 {
-    begin();
-    extern __shared__ float x[];
-    float *one = x + a.k;
-    const uint32_t from = a.gather ? a.gather[blockIdx.x] : blockIdx.x;
-    float *stream = a.x + (uint64_t)from * a.k;
+    float r = 1.0f;
+    if (a.post) r = root_of(x, a.k, a.eps, one);
+#pragma unroll 4
     for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) {
-        float v = a.h ? a.h[(uint64_t)from * a.k + i] : stream[i];
-        x[i] = a.h && a.bias ? v + a.bias[i] : v;
+        float v = a.post ? x[i] * r * a.post[i] : x[i];
+        if (a.residual != 1.0f) v = v * a.residual;
+        v = stream[i] + v;
+        x[i] = a.out_scale ? v * *a.out_scale : v;
     }
     __syncthreads();
-    if (a.h) {
-        float r = 1.0f;
-        if (a.post) r = root_of(x, a.k, a.eps, one);
-        for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) {
-            float v = a.post ? x[i] * r * a.post[i] : x[i];
-            if (a.residual != 1.0f) v = v * a.residual;
-            v = stream[i] + v;
-            x[i] = a.out_scale ? v * *a.out_scale : v;
-        }
-        __syncthreads();
+}
+
+/* Shared memory: 2 k floats, and one. */
+extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
+{
+    extern __shared__ float x[];
+    float *stream = x + a.k, *one = stream + a.k;
+    if (a.w && blockIdx.x == 0)
+        for (uint32_t i = threadIdx.x * 32; i < a.k; i += blockDim.x * 32)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(a.w + i));
+    begin();
+    const uint32_t from = a.gather ? a.gather[blockIdx.x] : blockIdx.x;
+    float *old = a.x + (uint64_t)from * a.k;
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) { /* all loads before the first use */
+        const float s = old[i], h = a.h ? a.h[(uint64_t)from * a.k + i] : 0.0f, b = a.h && a.bias ? a.bias[i] : 0.0f;
+        stream[i] = s;
+        x[i] = a.h ? a.bias ? h + b : h : s;
     }
-    float *to = a.gather ? a.to + (uint64_t)blockIdx.x * a.k : stream;
+    __syncthreads();
+    if (a.h) join(a, stream, x, one);
+    float *to = a.gather ? a.to + (uint64_t)blockIdx.x * a.k : old;
     for (uint32_t i = threadIdx.x; (a.h || a.gather) && i < a.k; i += blockDim.x) to[i] = x[i];
     if (a.w) {
         const float r = root_of(x, a.k, a.eps, one);
+#pragma unroll 4
         for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) x[i] = x[i] * r * a.w[i];
         __syncthreads();
     }

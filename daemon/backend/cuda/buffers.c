@@ -142,7 +142,7 @@ int cuda_find_kernels(struct cuda *c)
                {&c->kern.gated, "cuda_gated"}, {&c->kern.logits, "cuda_logits"},
                {&c->kern.heads, "cuda_heads"}, {&c->kern.kv_copy, "cuda_kv_copy"},
                {&c->kern.merge, "cuda_merge"}};
-    const unsigned row = (c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
+    const unsigned row = (2 * c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
     int r = 0;
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
         r = cuda_kernel(&c->device, all[i].to, all[i].name, all[i].to == &c->kern.norm ? row : 0);

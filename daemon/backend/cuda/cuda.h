@@ -179,5 +179,8 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out);
 int cuda_graph_run(struct cuda_pass *p, const struct cuda_shape *shape, int (*compute)(struct cuda_pass *p));
 void cuda_forget_graphs(struct cuda *c);
 
+/* Start cuda_norm for @n rows. */
+int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a);
+
 /* Join what is pending to the residual stream; h = the norm @w of it (NULL: a copy), quantized if @set needs it. */
 int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n);

@@ -48,6 +48,13 @@ static bool plain(const struct product *set, uint32_t n)
 
 /* --- norms --- */
 
+int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a)
+{
+    const struct cuda_grid g = {n, 1, a->k < 4 * THREADS ? THREADS : 4 * THREADS,
+                                (2 * a->k + 1) * (unsigned)sizeof(float)};
+    return cuda_launch(&c->device, c->kern.norm, g, a);
+}
+
 int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n)
 {
     const struct cuda *c = p->c;
@@ -64,8 +71,7 @@ int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *se
                           .k = s->dim};
     if (cpu_quantized(set, n)) a.q = c->buf.h_acts;
     p->pending = false;
-    const struct cuda_grid g = {p->n, 1, THREADS, (s->dim + 1) * (unsigned)sizeof(float)};
-    return cuda_launch(&c->device, c->kern.norm, g, &a);
+    return cuda_start_norm(c, p->n, &a);
 }
 
 /* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
@@ -128,7 +134,7 @@ static int keep_wanted(struct cuda_pass *p)
         .x = p->x, .gather = cuda_note(c, c->views[VIEW_LAST].list), .to = c->buf.kept, .k = c->host.base.hparams.dim};
     p->n = p->n_kept;
     p->x = c->buf.kept;
-    return cuda_launch(&c->device, c->kern.norm, (struct cuda_grid){p->n, 1, THREADS, (a.k + 1) * 4}, &a);
+    return cuda_start_norm(c, p->n, &a);
 }
 
 static int attention_block(struct cuda_pass *p, bool last)

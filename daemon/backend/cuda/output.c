@@ -72,7 +72,7 @@ static int finish_hidden(struct cuda_pass *p, const uint32_t *list, float *hidde
                           .f = c->buf.h,
                           .eps = c->host.base.hparams.rms_eps,
                           .k = dim};
-    int r = cuda_launch(&c->device, c->kern.norm, (struct cuda_grid){p->n, 1, THREADS, (dim + 1) * 4}, &a);
+    int r = cuda_start_norm(c, p->n, &a);
     for (uint32_t i = 0; !r && i < p->n; i++) {
         if (!(token_wants(&c->host.scratch.tokens[list[i]]) & WANT_HIDDEN)) continue;
         r = cuda_download(&c->device, hidden, c->buf.h + (size_t)i * dim, dim * sizeof(float));
@@ -95,7 +95,7 @@ int cuda_output(struct cuda_pass *p, float *logits, float *hidden)
                                    .eps = s->rms_eps,
                                    .residual = s->scale.residual,
                                    .k = s->dim};
-    int r = cuda_launch(&c->device, c->kern.norm, (struct cuda_grid){p->n, 1, THREADS, (s->dim + 1) * 4}, &join);
+    int r = cuda_start_norm(c, p->n, &join);
     p->pending = false;
     if (!r && hidden) r = finish_hidden(p, list, hidden);
     for (uint32_t i = 0, n; !r && i < p->n; i += n) {

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_THREADS  256 /* or twice as many, where there are few CTAs */
-#define FEW_SHARED   (47u << 10)
-#define MANY_PANELS  4 /* of a CTA of cuda_many_* */
-#define MANY_TOKENS  128
-#define SOME_TOKENS  64
-#define FLOAT_TOKENS 16
+#define FEW_THREADS    256 /* or twice as many, where there are few CTAs */
+#define FEW_SHARED     (47u << 10)
+#define SEVERAL_SHARED (75u << 10)
+#define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
+#define MANY_PANELS    4 /* of a CTA of cuda_many_* */
+#define MANY_TOKENS    128
+#define SOME_TOKENS    64
+#define FLOAT_TOKENS   16
 
 static unsigned divide(unsigned a, unsigned b)
 {
@@ -53,6 +55,8 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     out->form = form_of(f);
     name_kind(name, sizeof(name), "few", f);
     int r = cuda_kernel(d, &out->few, name, 0);
+    name_kind(name, sizeof(name), "several", f);
+    if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
     name_kind(name, sizeof(name), "some", f);
     if (!r) r = cuda_kernel(d, &out->some, name, 0);
     name_kind(name, sizeof(name), "many", f);
@@ -60,20 +64,23 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
 }
 
 /* Bytes of shared memory that cuda_few_* needs for a block of columns: sums of all outputs, scales of all rows, and for
- * types with an offset the same of these; the sums of the tokens' codes where all rows share them. */
+ * types with an offset the same of these; scales of the tokens; the sums of the tokens' codes where all rows share
+ * them. */
 static unsigned few_bytes(const struct cuda_form *f, unsigned tokens)
 {
     const unsigned rows = CUDA_ROWS * sizeof(float);
-    return f->m ? (2 * tokens + 2) * rows : (tokens + 1) * rows;
+    return (f->m ? (2 * tokens + 2) * rows : (tokens + 1) * rows) + tokens * (unsigned)sizeof(float);
 }
 
-static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a)
+static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, bool several)
 {
-    const unsigned tokens = a->n < CUDA_FEW ? a->n : CUDA_FEW, groups = divide(a->n, CUDA_FEW);
+    const unsigned most = several ? 2 * FEW_TOKENS : FEW_TOKENS, shared = several ? SEVERAL_SHARED : FEW_SHARED;
+    const unsigned tokens = a->n < most ? a->n : most, groups = divide(a->n, most);
     const unsigned each = few_bytes(&a->form, tokens), blocks = a->k / CUDA_WARP;
     const unsigned threads = a->panels * groups <= 2 * (unsigned)d->processors ? 2 * FEW_THREADS : FEW_THREADS;
-    a->chunk = FEW_SHARED / each < blocks ? FEW_SHARED / each : blocks;
-    return cuda_launch(d, k->few, (struct cuda_grid){a->panels, groups, threads, a->chunk * each}, a);
+    a->chunk = shared / each < blocks ? shared / each : blocks;
+    return cuda_launch(d, several ? k->several : k->few,
+                       (struct cuda_grid){a->panels, groups, threads, a->chunk * each}, a);
 }
 
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
@@ -87,7 +94,9 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), 128, 0};
     const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), 128, 0};
-    if (which == CUDA_USE_FEW || (which == CUDA_BEST && a->n <= CUDA_FEW_MOST)) return multiply_few(d, k, a);
+    const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
+    if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)
+        return multiply_few(d, k, a, which == CUDA_USE_SEVERAL || (few && a->n > FEW_TOKENS));
     /* a multiprocessor has room for three CTAs of the larger kind */
     if (which == CUDA_USE_SOME || (which == CUDA_BEST && many.x * many.y < 2 * (unsigned)d->processors))
         return cuda_launch(d, k->some, some, a);

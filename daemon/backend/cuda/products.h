@@ -9,7 +9,7 @@
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
-    CUfunction few, some, many; /* of float types: few alone */
+    CUfunction few, several, some, many; /* of float types: few alone */
     struct cuda_form form;
 };
 
@@ -17,7 +17,7 @@ struct cuda_kind {
 int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type);
 
 /* Which kernel computes: that which is best for the tokens, or always the same. Of float types there is one. */
-enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SOME, CUDA_USE_MANY };
+enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SEVERAL, CUDA_USE_SOME, CUDA_USE_MANY };
 
 /* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);

@@ -66,7 +66,8 @@ static void one_norm(struct norm_case c)
         norm_row(&c, x + from * k, h + from * k, bias, post, w, scale, out + i * k);
         memcpy(to + i * k, x + from * k, k * sizeof(*to));
     }
-    dev_run("cuda_norm", (struct cuda_grid){(unsigned)rows, 1, 256, (unsigned)((k + 1) * sizeof(float))}, &a);
+    dev_run("cuda_norm",
+            (struct cuda_grid){(unsigned)rows, 1, k % 3 ? 256 : 1024, (unsigned)((2 * k + 1) * sizeof(float))}, &a);
     same_floats(dev_down(a.f, bytes), out, rows * k, "norm n %zu k %zu", c.n, k);
     same_floats(dev_down(c.gather ? a.to : a.x, bytes), to, rows * k, "join n %zu k %zu", c.n, k);
     if (c.quantized) same_acts(&a.q, out, rows, k, "norm");

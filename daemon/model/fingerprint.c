@@ -102,7 +102,7 @@ int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char
     record_name(name, gguf_stat(g));
     if (read_record(&r, &have, dir, name) || !same(&r.id, &id)) return 1;
     /* A single file may have been renamed since; parts are told by their paths. */
-    if (gguf_part(g, 1) && (put_paths(&want, g) || have.len != want.len || memcmp(have.data, want.data, want.len)))
+    if (gguf_part(g, 1) && (put_paths(&want, g) || have.len != want.len || memcmp(have.data, want.data, want.len) != 0))
         return 1;
     *out = r.fingerprint;
     return 0;

@@ -14,7 +14,7 @@ static int read_header(struct gguf_reader *r)
     struct gguf *g = r->g;
     const void *magic;
     uint64_t n_tensors = 0, n_kv = 0;
-    if (g->size < 4 || memcmp(g->map, "GGUF", 4))
+    if (g->size < 4 || memcmp(g->map, "GGUF", 4) != 0)
         return error_say(-EINVAL, "%s: not a GGUF file (it does not begin with \"GGUF\")", g->path);
     int e = gguf_read_bytes(r, 4, &magic, "the magic");
     if (!e) e = gguf_read_u32(r, &g->version, "the version");

@@ -189,7 +189,7 @@ static int definition(struct gbnf *p)
     if (r < 0) return r;
     size_t index = (size_t)(rule - p->rules);
     gbnf_space(p, false);
-    if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3))
+    if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3) != 0)
         return gbnf_error(p, p->at, "'::=' is missing behind the name");
     p->at += 3;
     gbnf_space(p, true);

@@ -19,7 +19,7 @@ static const struct {
 static bool add_named(struct range_list *l, const char *name, size_t len, bool others, int *r)
 {
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        if (strlen(classes[i].name) != len || memcmp(classes[i].name, name, len)) continue;
+        if (strlen(classes[i].name) != len || memcmp(classes[i].name, name, len) != 0) continue;
         struct range_list one = {0};
         for (const char *c = classes[i].pairs; *c && *r == 0; c += 2)
             *r = range_list_push(&one, *c == 1 ? 0 : (uint8_t)c[0], (uint8_t)c[1]);

@@ -35,8 +35,8 @@ struct tile {
 /* Blocks b … b + blocks - 1 of some panels. Sums begin at +0 for b = 0, otherwise at what @out has. */
 struct chunk {
     const uint8_t *panel[PANELS];
-    uint8_t *wide; /* block after block, the second panel's after the first's */
-    size_t b, blocks;
+    uint8_t *wide;               /* block after block, the second panel's after the first's */
+    size_t b, blocks, stride;    /* stride: bytes of a panel */
     const uint8_t *next[PANELS]; /* packed bytes to prefetch: */
     size_t step, mine;           /* a tile does so for every @step-th block, from @mine on */
 };
@@ -198,6 +198,14 @@ V void prefetch(const uint8_t *p, size_t bytes, bool alone)
     }
 }
 
+/* Bytes from @at of a panel on to what a single tile reads some blocks later: behind the end of its panels that is in
+ * the panels of the next tile. */
+V size_t ahead_of(struct tile k, const struct chunk *c, size_t at)
+{
+    const size_t ahead = k.np > 2 ? FEW_AHEAD : PANEL_AHEAD;
+    return at + ahead < c->stride ? ahead : ahead + (k.np - 1) * c->stride;
+}
+
 V void tile(struct tile k, float *out, size_t ld, const struct chunk *c, struct acts x, unsigned rows)
 {
     const __mmask16 last = v16_mask(rows - (k.np - 1) * KERN_ROWS);
@@ -218,10 +226,11 @@ V void tile(struct tile k, float *out, size_t ld, const struct chunk *c, struct 
             wide[p] = c->wide + (k.mode <= PACKED ? 0 : (p * c->blocks + b) * wide_bytes(k.type));
             w[p] = packed_at(k.type, c->panel[p], c->b + b);
         }
+        const size_t alone_ahead = ahead_of(k, c, (size_t)(w[0].c - c->panel[0]));
         UNROLL
         for (unsigned p = 0; p < k.np; p++) {
             if (k.mode == ALONE)
-                prefetch(w[p].c + (k.np > 2 ? FEW_AHEAD : PANEL_AHEAD), bytes, true);
+                prefetch(w[p].c + alone_ahead, bytes, true);
             else if (b == ahead)
                 prefetch(c->next[p] + b * bytes, bytes, false);
         }
@@ -332,7 +341,7 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
         const unsigned np = tile_panels(type, x->n, rows);
         const unsigned now = rows < np * KERN_ROWS ? rows : np * KERN_ROWS;
         for (size_t b = 0; b < nb; b += most) {
-            struct chunk c = {.wide = buf, .b = b, .blocks = nb - b < most ? nb - b : most};
+            struct chunk c = {.wide = buf, .b = b, .blocks = nb - b < most ? nb - b : most, .stride = stride};
             for (unsigned p = 0; p < np; p++) {
                 c.panel[p] = panel + p * stride;
                 c.next[p] = b + c.blocks < nb ? packed_at(type, c.panel[p], b + c.blocks).c : c.panel[p] + np * stride;

@@ -372,7 +372,7 @@ def with_batch(home):
     (home.root / "IN").write_text("".join(json.dumps({"prompt": f"say {i}", "max_tokens": 2}) + "\n" for i in range(3)))
 
 
-FIXED = (HOB, "--temp", "0", "-n", 4, "--ignore-eos")
+FIXED = (HOB, "--temp", "0", "-n", 4, "--ignore-eos", "--speculate", "off")  # the usage counts proposed tokens
 SCENARIOS = {
     "turn": ("hobd", running(turn)),
     "idle": ("hobd", running(turn, rest=0.05)),

@@ -142,6 +142,7 @@ int proto_read_bool(struct reading *in, const struct place *where, const msgpack
 int proto_read_u64(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                    const struct field *f)
 {
+    assert(!f->hi); /* no such field has an upper limit */
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 < f->lo)
         return proto_bad(where, "must be %s", f->wanted ? f->wanted : "a whole number");
     *(uint64_t *)at = o->via.u64;

@@ -3,19 +3,16 @@
 #include "client/generate.h"
 #include "client/tools-read.h"
 #include "libcommon/error.h"
+#include "libcommon/random.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 int generate_uuid(struct proto_generate *g)
 {
     unsigned char b[16];
-    int r;
-    if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
-        r = error_origin(-errno);
-        return error_in(r, "cannot get random numbers");
-    }
+    int r = random_fill(b, sizeof(b));
+    if (r < 0) return error_in(r, "cannot get random numbers");
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     snprintf(g->uuid, sizeof(g->uuid), "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],

@@ -4,10 +4,10 @@
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"
+#include "libcommon/random.h"
 #include <fcntl.h>
 #include <sha2.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 static bool valid_name(const char *name)
@@ -183,7 +183,7 @@ int keys_add(const char *path, const char *name, char text[static KEY_TEXT])
     if (r == 0 && named(&k, name)) r = error_say(-EEXIST, "%s has a key '%s' already", path, name);
     keys_fini(&k);
     if (r < 0) return r;
-    if (getrandom(random, sizeof(random), 0) != sizeof(random)) return error_say(-EIO, "no random numbers");
+    if (random_fill(random, sizeof(random)) < 0) return error_say(-EIO, "no random numbers");
     strcpy(text, "hob-");
     hex_write(text + 4, random, KEY_HASH);
     hash(h, text);

@@ -2,11 +2,11 @@
 #include "daemon/request/constraint-inside.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/random.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <xxhash.h>
 
 #define COMPLETION_MAX 65536 /* bytes */
@@ -16,10 +16,10 @@ int constraints_new(struct constraints **out, const struct tokenizer *t)
 {
     struct constraints *c = calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
-    if (getrandom(&c->secret, sizeof(c->secret), 0) != (ssize_t)sizeof(c->secret)) {
-        int r = error_in(error_origin(-errno), "random numbers");
+    int r = random_fill(&c->secret, sizeof(c->secret));
+    if (r < 0) {
         free(c);
-        return r;
+        return error_in(r, "random numbers");
     }
     pthread_mutex_init(&c->lock, NULL);
     c->tokenizer = t;

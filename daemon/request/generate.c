@@ -9,8 +9,8 @@
 #include "daemon/request/turn.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
+#include "libcommon/random.h"
 #include "libcommon/utf8.h"
-#include <sys/random.h>
 
 #define STOP_LEN_MAX 1024 /* bytes; held text is compared with every stop string */
 
@@ -32,7 +32,8 @@ static int check_stops(const struct proto_generate *g)
 static int set_seed(struct seq *s, int64_t seed)
 {
     uint64_t drawn;
-    if (seed < 0 && getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
+    int r = seed < 0 ? random_fill(&drawn, sizeof(drawn)) : 0;
+    if (r < 0) return r;
     s->sampling.seed = seed < 0 ? drawn >> 1 : (uint64_t)seed;
     return 0;
 }

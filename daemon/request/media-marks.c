@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/media-marks.h"
 #include "libcommon/error.h"
+#include "libcommon/random.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { BEGIN_BYTES = 2 + 20 + 1 /* of "[#KEY:" */ };
 
 int media_marks_init(struct media_marks *k)
 {
     *k = (struct media_marks){0};
-    ssize_t n;
-    do n = getrandom(&k->key, sizeof(k->key), 0);
-    while (n < 0 && errno == EINTR);
-    return n == sizeof(k->key) ? 0 : error_say(-EIO, "no random number for the marks of images");
+    return random_fill(&k->key, sizeof(k->key)) ? error_say(-EIO, "no random number for the marks of images") : 0;
 }
 
 int media_marks_put(struct media_marks *k, const struct proto_message *m, size_t n, struct buf *out)

@@ -2,8 +2,8 @@
 #include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/random.h"
 #include <stdlib.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define BYTES_MAX        (256ull << 20) /* in memory, of one user */
@@ -54,9 +54,8 @@ static bool passes(int r)
 int sessions_open(struct core *core)
 {
     const struct session_store_config c = limits(core);
-    if (getrandom(core->model_here, sizeof(core->model_here), 0) != (ssize_t)sizeof(core->model_here))
-        return error_origin(-errno);
-    int r = 0;
+    int r = random_fill(core->model_here, sizeof(core->model_here));
+    if (r < 0) return r;
     if (c.dir) {
         /* The previous daemon may still be writing. */
         for (int i = 0; (r = session_store_open(&core->sessions, BYTES_MAX, &c)) == -EBUSY; i++) {

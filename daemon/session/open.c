@@ -8,10 +8,10 @@
 #include "libcommon/error.h"
 #include "libcommon/hex.h"
 #include "libcommon/log.h"
+#include "libcommon/random.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <xxhash.h>
@@ -209,8 +209,7 @@ int session_store_open(struct session_store **out, uint64_t bytes_max_per_uid, c
     s->n_buckets = BUCKETS_MIN;
     s->buckets = calloc(s->n_buckets, sizeof(struct session *));
     int r = s->buckets ? 0 : -ENOMEM;
-    const ssize_t drawn = getrandom(&s->seed, sizeof(s->seed), 0);
-    if (r == 0 && drawn != (ssize_t)sizeof(s->seed)) r = error_origin(drawn < 0 ? -errno : -EIO);
+    if (r == 0) r = random_fill(&s->seed, sizeof(s->seed));
     if (r == 0 && c->dir) r = open_dir(s, c->dir);
     if (r < 0) {
         session_store_free(s);

@@ -4,13 +4,13 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
+#include "libcommon/random.h"
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
@@ -65,8 +65,8 @@ int disk_open(struct disk **out, const struct disk_config *c)
     disk_rate_init(&d->rate, d->file, c->bytes_a_minute);
     d->path = strdup(c->dir);
     if (!d->path) return -ENOMEM;
-    const ssize_t drawn = getrandom(&d->run, sizeof(d->run), 0);
-    if (drawn != sizeof(d->run)) return error_origin(drawn < 0 ? -errno : -EIO);
+    r = random_fill(&d->run, sizeof(d->run));
+    if (r < 0) return r;
     d->dir = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->dir < 0) return error_say(-errno, "cannot open %s: %s", d->path, strerror(errno));
     r = claim(d);

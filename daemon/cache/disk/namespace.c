@@ -4,12 +4,12 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
+#include "libcommon/random.h"
 #include <assert.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <xxhash.h>
@@ -23,9 +23,8 @@
 /* Fills @out with random bytes. */
 static int draw(void *out, size_t n)
 {
-    ssize_t r = getrandom(out, n, 0);
-    if (r == (ssize_t)n) return 0;
-    return error_say(r < 0 ? -errno : -EIO, "no random numbers: %s", strerror(r < 0 ? errno : EIO));
+    int r = random_fill(out, n);
+    return r ? error_say(r, "no random numbers: %s", strerror(-r)) : 0;
 }
 
 static int wrong(const char *dir, const char *what)

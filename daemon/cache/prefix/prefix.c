@@ -2,11 +2,11 @@
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/cache/prefix/prefix-node.h"
 #include "libcommon/error.h"
+#include "libcommon/random.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <xxhash.h>
 
 static uint64_t hash_xxh3(const void *bytes, size_t len, uint64_t seed)
@@ -39,7 +39,8 @@ static void tables_fini(struct prefix *p)
 int prefix_new(struct prefix **out, struct kv_pool *pool, prefix_hash_fn hash)
 {
     uint64_t drawn[3];
-    if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
+    int r = random_fill(drawn, sizeof(drawn));
+    if (r < 0) return r;
     struct prefix *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;
     p->pool = pool;

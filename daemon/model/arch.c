@@ -15,8 +15,8 @@ const struct arch *arch_nth(uint32_t i)
 
 const struct arch *arch_find(const char *name, uint64_t len)
 {
-    for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
-        for (const struct arch *a = tables[t]; a->name; a++)
-            if (len == strlen(a->name) && !memcmp(name, a->name, len)) return a;
+    const struct arch *a;
+    for (uint32_t i = 0; (a = arch_nth(i)); i++)
+        if (len == strlen(a->name) && !memcmp(name, a->name, len)) return a;
     return NULL;
 }

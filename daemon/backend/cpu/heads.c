@@ -104,8 +104,7 @@ static void query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t
 void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out)
 {
     const struct hparams *y = &p->c->base.hparams;
-    const uint32_t pos = p->c->scratch.tokens[i].pos;
-    const size_t dim = p->heads.head_dim;
+    const float by = cpu_temperature(p, p->c->scratch.tokens[i].pos);
     (y->mla.kv_rank ? cpu_mla_query_heads : query_heads)(p, i, first, n, sinks, out);
-    if (hparams_warms(y, p->layer, pos)) p->c->kern->scale(out, cpu_temperature(p, pos), n * dim);
+    if (by != 1) p->c->kern->scale(out, by, n * p->heads.head_dim);
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KERN_ARITHMETIC 1
+#define KERN_ARITHMETIC 2
 #define KERN_LAYOUT     1
 #define KERN_RECURRENCE 1     /* of the operations of recurrent layers */
 #define KERN_ROWS       16    /* output rows of a panel */
@@ -68,14 +68,14 @@ enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_Q8, KERN_KV_TYPES };
  * Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s.
  *
  * Quantized activations lie in groups of KERN_GROUP tokens; the last one also has those left over, up to 2 * KERN_GROUP
- * - 1 tokens in all, and fewer than KERN_GROUP are one group. In a group, the 32 codes (the scale, the two sums) of
- * block b of all its tokens follow each other, then those of block b + 1: a product of several tokens reads consecutive
- * memory. A single token is a plain row.
+ * - 1 tokens in all, and fewer than KERN_GROUP are one group. In a group, the 32 codes (the two scales, the two sums)
+ * of block b of all its tokens follow each other, then those of block b + 1: a product of several tokens reads
+ * consecutive memory. A single token is a plain row.
  */
 struct kern_acts {
     const float *f;   /* [n][k] */
     const int8_t *q;  /* of each group: [k/32][tokens of the group][32] */
-    const float *d;   /* of each group: [k/32][tokens of the group] scales */
+    const float *d;   /* of each group: [k/32][tokens of the group][2] the scale, and the scale times the sum of q */
     const int16_t *s; /* of each group: [k/32][tokens of the group][2] sums of q */
     size_t n, k;
 };
@@ -139,18 +139,18 @@ struct kernels {
     const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
     /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
-     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. Block b is block b *
-     * @step of q, d and s (kern_act). */
+     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's; behind d: f32(their sum)
+     * * d. Block b is block b * @step of q, d and s (kern_act). */
     void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step);
 
     /* out[t*ld + i] for the tokens t of @x and rows i < rows of the consecutive panels at @panel. acc starts at +0. Per
-     * block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(f32(msum),
-     * f32(mw*dx), acc). isum is the exact dot product of codes and q's, msum the exact sum of the q's; dw is d, mw is
-     * m. Q4_K, Q5_K, IQ4_XS: dw = d * the 32 columns' sub-scale, mw = -dmin * their minimum, both exact in f32. Q2_K,
-     * Q3_K, Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; Q2_K: msum = min0 * sum of the first 16
-     * + min1 * sum of the others, mw = -dmin. IQ types, MXFP4: codes are their tables' values; IQ1_S, IQ2_XXS, IQ3 as
-     * IQ4_XS, IQ1_M, IQ2_XS, IQ2_S as Q3_K, with dw times a power of two (panel.h). Float types: acc =
-     * fma(w, x, acc), k ascending. */
+     * block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(mw, sx, acc),
+     * sx behind dx in d. isum is the exact dot product of codes and q's; dw is d, mw is m. Q4_K, Q5_K, IQ4_XS: dw = d *
+     * the 32 columns' sub-scale, mw = -dmin * their minimum, both exact in f32. Q2_K, Q3_K, Q6_K: isum = sc0 * dot of
+     * the first 16 + sc1 * dot of the other 16; Q2_K: its second step is acc = fma(f32(msum), f32(mw*dx), acc), msum =
+     * min0 * sum of the first 16 q's + min1 * sum of the others, mw = -dmin. IQ types, MXFP4: codes are their tables'
+     * values; IQ1_S, IQ2_XXS, IQ3 as IQ4_XS, IQ1_M, IQ2_XS, IQ2_S as Q3_K, with dw times a power of two (panel.h).
+     * Float types: acc = fma(w, x, acc), k ascending. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
     /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt.

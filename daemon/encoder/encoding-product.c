@@ -29,8 +29,8 @@ static void quantize(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const size_t k = j->m->k, nb = k / KERN_BLOCK;
     for (size_t t = begin; t < end; t++) {
         const struct kern_act a = kern_act(j->in.n, t, nb);
-        j->x->e->kern->quantize(j->x->scratch.q + a.at * KERN_BLOCK, j->x->scratch.d + a.at, j->x->scratch.s + a.at * 2,
-                                j->in.f + t * k, k, a.step);
+        j->x->e->kern->quantize(j->x->scratch.q + a.at * KERN_BLOCK, j->x->scratch.d + a.at * 2,
+                                j->x->scratch.s + a.at * 2, j->in.f + t * k, k, a.step);
     }
 }
 

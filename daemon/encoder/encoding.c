@@ -79,7 +79,7 @@ int encoding_allocate(struct encoding *x)
     x->scratch.up = get_memory(&r, p->rope != ROPE_NONE ? n * p->ffn : 0, sizeof(*x->scratch.up));
     x->scratch.ones = get_memory(&r, wide, sizeof(*x->scratch.ones));
     x->scratch.q = get_memory(&r, n * wide, sizeof(*x->scratch.q));
-    x->scratch.d = get_memory(&r, n * wide / KERN_BLOCK + 1, sizeof(*x->scratch.d));
+    x->scratch.d = get_memory(&r, n * wide / KERN_BLOCK + 1, 2 * sizeof(*x->scratch.d));
     x->scratch.s = get_memory(&r, n * wide / KERN_BLOCK + 1, 2 * sizeof(*x->scratch.s));
     x->scratch.m = get_memory(&r, parts, sizeof(*x->scratch.m));
     x->scratch.l = get_memory(&r, parts, sizeof(*x->scratch.l));

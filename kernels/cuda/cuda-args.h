@@ -16,7 +16,7 @@
 /* Quantized rows. The scales (the sums) of a block of 32 columns lie side by side: [k/32][ld]. */
 struct cuda_acts {
     int8_t *q;   /* [tokens][k] */
-    float *d;    /* [k/32][ld] */
+    float *d;    /* [k/32][ld][2] the scale, and the scale times the sum of q */
     int16_t *s;  /* [k/32][ld][2] */
     uint32_t ld; /* rows that there is room for */
 };

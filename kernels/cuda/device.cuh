@@ -88,7 +88,8 @@ __device__ static inline void quantize(const struct cuda_acts &a, uint32_t row, 
     a.q[(uint64_t)row * k + block * CUDA_WARP + lane] = (int8_t)c;
 #pragma unroll
     for (int h = 8; h; h /= 2) sum += __shfl_xor_sync(ALL, sum, h);
+    const int all = sum + __shfl_xor_sync(ALL, sum, 16);
     const uint64_t at = (uint64_t)block * a.ld + row;
-    if (lane == 0) a.d[at] = d;
+    if (lane == 0) *(float2 *)(a.d + at * 2) = make_float2(d, (float)all * d);
     if (lane % 16 == 0) a.s[at * 2 + lane / 16] = (int16_t)sum;
 }

@@ -12,7 +12,7 @@
 /* A chunk in shared memory. */
 struct chunk {
     float *sum;   /* [chunk][tokens][16] */
-    float *minus; /* the same of msum, or of the tokens' sums: [chunk][tokens] */
+    float *minus; /* the same of msum, or the tokens' scales times their sums: [chunk][tokens] */
     float *d, *m; /* [chunk][16] */
     float *dx;    /* [chunk][tokens] */
 };
@@ -40,8 +40,7 @@ __device__ static inline struct acts read_acts(const struct cuda_matmul &a, cons
 /* What a lane reads of the scales of a block: those of row lane % 16, and of token lane. */
 struct own {
     struct scale row;
-    float dx;
-    int sum;
+    float2 d;
 };
 
 template <int S, bool M>
@@ -50,9 +49,7 @@ __device__ static inline struct own read_own(const struct cuda_matmul &a, const 
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, token = min(lane, j.tokens - 1);
     const uint64_t at = (uint64_t)b * a.x.ld + j.first + token;
-    struct own x = {scale_of<S, M>(a.form, p, lane % CUDA_ROWS), a.x.d[at], 0};
-    if (M && S != HALVES) x.sum = a.x.s[at * 2] + a.x.s[at * 2 + 1];
-    return x;
+    return {scale_of<S, M>(a.form, p, lane % CUDA_ROWS), *(const float2 *)(a.x.d + at * 2)};
 }
 
 /* Leave the sums of eight tokens from @first on in the @i-th place of the chunk, block @b. */
@@ -96,8 +93,8 @@ __device__ static inline void few_block(const struct cuda_matmul &a, const struc
         if (M) s.m[i * CUDA_ROWS + lane] = own.row.m;
     }
     if (lane < j.tokens) {
-        s.dx[i * j.tokens + lane] = own.dx;
-        if (M && S != HALVES) s.minus[i * j.tokens + lane] = (float)own.sum;
+        s.dx[i * j.tokens + lane] = own.d.x;
+        if (M && S != HALVES) s.minus[i * j.tokens + lane] = own.d.y;
     }
 }
 
@@ -155,7 +152,8 @@ template <int W, int S, bool M, bool T, int N> __device__ static inline void few
             const uint32_t i = b - from, at = i * tokens + token;
             const float dx = s.dx[at];
             acc = fma_(s.sum[at * CUDA_ROWS + r], s.d[i * CUDA_ROWS + r] * dx, acc);
-            if (M) acc = fma_(s.minus[S == HALVES ? at * CUDA_ROWS + r : at], s.m[i * CUDA_ROWS + r] * dx, acc);
+            if (M && S == HALVES) acc = fma_(s.minus[at * CUDA_ROWS + r], s.m[i * CUDA_ROWS + r] * dx, acc);
+            if (M && S != HALVES) acc = fma_(s.m[i * CUDA_ROWS + r], s.minus[at], acc);
         }
     }
     if (token < tokens && row < m.rows) m.out[(uint64_t)(first + token) * m.ld + row] = acc;

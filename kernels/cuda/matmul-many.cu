@@ -32,9 +32,9 @@ __device__ static inline void read_weights(const struct cuda_matmul &a, const st
     }
 }
 
-/* The scales and sums of the lane's two tokens of each eight. */
+/* The scales and sums of the lane's two tokens of each eight; sx: scales times sums. */
 struct scales_of {
-    float d[2], m[2];
+    float d[2], sx[2];
     int s[2][2];
 };
 
@@ -44,12 +44,11 @@ __device__ static inline struct scales_of read_scales(const struct cuda_matmul &
     struct scales_of x;
     const uint32_t token = first + threadIdx.x % 4 * 2;
     const uint64_t at = (uint64_t)b * a.x.ld + token; /* ld has room for whole CTAs */
-    const float2 d = *(const float2 *)(a.x.d + at);
-    x.d[0] = d.x, x.d[1] = d.y;
-    if (!M) return x;
+    const float4 d = *(const float4 *)(a.x.d + at * 2);
+    x.d[0] = d.x, x.sx[0] = d.y, x.d[1] = d.z, x.sx[1] = d.w;
+    if (!M || S != HALVES) return x;
     const short4 q = *(const short4 *)(a.x.s + at * 2);
     x.s[0][0] = q.x, x.s[0][1] = q.y, x.s[1][0] = q.z, x.s[1][1] = q.w;
-    x.m[0] = (float)(q.x + q.y), x.m[1] = (float)(q.z + q.w);
     return x;
 }
 
@@ -81,10 +80,10 @@ __device__ static inline void many_block(const struct cuda_matmul &a, const stru
                 const struct scale &r = n < 2 ? top[i] : low[i];
                 float *to = &acc[i][e][n];
                 *to = fma_((float)c[n], r.d * x.d[n % 2], *to);
-                if (!M) continue;
-                const float least =
-                    S == HALVES ? (float)(r.min[0] * x.s[n % 2][0] + r.min[1] * x.s[n % 2][1]) : x.m[n % 2];
-                *to = fma_(least, r.m * x.d[n % 2], *to);
+                if (M && S != HALVES) *to = fma_(r.m, x.sx[n % 2], *to);
+                if (!M || S != HALVES) continue;
+                const int msum = r.min[0] * x.s[n % 2][0] + r.min[1] * x.s[n % 2][1];
+                *to = fma_((float)msum, r.m * x.d[n % 2], *to);
             }
         }
     }

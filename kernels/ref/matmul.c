@@ -76,18 +76,18 @@ static void decode_block(const struct panel_form *f, struct block *b, const uint
  * (Q6_K's are the largest) is at most 16 * 32 * 127 = 65,024 and a sub-scale 128, so |isum| <= 16,646,144 < 2^24: exact
  * as a float too. */
 static void add_block(const struct panel_form *f, float *acc, const struct block *b, const int8_t *q, const int16_t *s,
-                      float dx)
+                      const float *d)
 {
     int32_t dot[2][KERN_ROWS] = {{0}};
     for (unsigned j = 0; j < KERN_BLOCK; j++)
         for (unsigned r = 0; r < KERN_ROWS; r++) dot[j / 16][r] += b->v[j][r] * q[j];
     for (unsigned r = 0; r < KERN_ROWS; r++) {
         int32_t isum = b->sub[0][r] * dot[0][r] + b->sub[1][r] * dot[1][r];
-        acc[r] = fmaf((float)isum, b->d[r] * dx, acc[r]);
+        acc[r] = fmaf((float)isum, b->d[r] * d[0], acc[r]);
     }
     for (unsigned r = 0; f->m && r < KERN_ROWS; r++) {
         int32_t msum = b->min[0][r] * s[0] + b->min[1][r] * s[1];
-        acc[r] = fmaf((float)msum, b->m[r] * dx, acc[r]);
+        acc[r] = f->scales == PANEL_HALVES ? fmaf((float)msum, b->m[r] * d[0], acc[r]) : fmaf(b->m[r], d[1], acc[r]);
     }
 }
 
@@ -105,7 +105,7 @@ static void panel_quantized(enum kern_type type, float *out, size_t ld, const ui
             for (size_t t = 0; t < n; t++) {
                 const struct kern_act a = kern_act(x->n, t0 + t, nb);
                 const size_t at = a.at + b * a.step;
-                add_block(f, acc[t], &w, x->q + at * KERN_BLOCK, x->s + at * 2, x->d[at]);
+                add_block(f, acc[t], &w, x->q + at * KERN_BLOCK, x->s + at * 2, x->d + at * 2);
             }
         }
         for (size_t t = 0; t < n; t++) store(out + (t0 + t) * ld, acc[t], rows);

@@ -4,7 +4,7 @@
 
 void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step)
 {
-    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += step * KERN_BLOCK, d += step, s += step * 2) {
+    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += step * KERN_BLOCK, d += step * 2, s += step * 2) {
         float amax = 0;
         for (unsigned i = 0; i < KERN_BLOCK; i++) {
             float a = fabsf(x[i]);
@@ -18,6 +18,7 @@ void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, si
             q[i] = (int8_t)c;
             s[i / 16] = (int16_t)(s[i / 16] + c);
         }
+        d[1] = (float)(s[0] + s[1]) * d[0];
     }
 }
 

@@ -32,15 +32,13 @@
 struct acts {
     const int8_t *q;
     const float *d;
-    const int16_t *s;
     size_t step;
 };
 
 /* The activations of a last tile with fewer tokens, and zeros. */
 struct padded {
     _Alignas(64) int8_t q[CHUNK_BLOCKS][TOKENS][KERN_BLOCK];
-    float d[CHUNK_BLOCKS][TOKENS];
-    int16_t s[CHUNK_BLOCKS][TOKENS][2];
+    float d[CHUNK_BLOCKS][TOKENS][2];
 };
 
 /* One or two widened panels, @blocks blocks of each, the first of which is block @first of the panel. @last: the panel
@@ -181,15 +179,6 @@ V void products(const struct chunk *c, struct acts x, int32_t *sums, bool first)
 
 /* --- second phase --- */
 
-/* The sums of each token's activations, per block. */
-V void totals(const struct chunk *c, struct acts x, float total[][TOKENS])
-{
-    for (size_t b = 0; b < c->blocks; b++) {
-        const __m512i s = _mm512_loadu_si512(x.s + b * x.step * 2);
-        _mm512_store_ps(total[b], _mm512_cvtepi32_ps(_mm512_madd_epi16(s, _mm512_set1_epi16(1))));
-    }
-}
-
 V __m512 load_sum(const int32_t *sums, unsigned t)
 {
     return _mm512_cvtepi32_ps(_mm512_load_si512(sums + t * KERN_ROWS));
@@ -202,16 +191,15 @@ V __m512 add_scaled(__m512 acc, __m512 isum, __m512 dw, float dx)
 }
 
 /* One block (ARITHMETIC.md, matrix products), added to acc[t]. */
-V void add_block(enum kern_type type, __m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d,
-                 const float *total)
+V void add_block(enum kern_type type, __m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d)
 {
     const __m512 dw = _mm512_load_ps(scale);
     UNROLL
-    for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], load_sum(sums, t), dw, d[t]);
+    for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], load_sum(sums, t), dw, d[t * 2]);
     if (!has_offset(type)) return;
     const __m512 mw = _mm512_load_ps(scale + 64 * SCALE_M);
     UNROLL
-    for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], _mm512_set1_ps(total[t]), mw, d[t]);
+    for (unsigned t = 0; t < TOKENS; t++) acc[t] = _mm512_fmadd_ps(mw, _mm512_set1_ps(d[t * 2 + 1]), acc[t]);
 }
 
 /* The same where halves of 16 columns have sub-scales, and no offset. Their products and the sum of both are exact in
@@ -224,7 +212,7 @@ V void add_block_halves(__m512 *acc, const int32_t *sums, const uint8_t *scale, 
     for (unsigned t = 0; t < TOKENS; t++) {
         __m512 isum = _mm512_mul_ps(load_sum(sums, t), sub0);
         isum = _mm512_fmadd_ps(load_sum(sums + SUMS, t), sub1, isum);
-        acc[t] = add_scaled(acc[t], isum, dw, d[t]);
+        acc[t] = add_scaled(acc[t], isum, dw, d[t * 2]);
     }
 }
 
@@ -241,7 +229,7 @@ V void store_results(const struct result *out, unsigned p, size_t nt, const __m5
 /* Add the sums of panel @p to the results of @nt tokens. The chunk with the first block starts at 0. @first: of the
  * tiles. */
 V void add_panel(const struct chunk *c, unsigned p, const struct result *out, struct acts x, size_t nt,
-                 const int32_t *sums, float total[][TOKENS], bool first)
+                 const int32_t *sums, bool first)
 {
     float *at = out->acc + p * SUMS;
     __m512 acc[TOKENS];
@@ -250,12 +238,12 @@ V void add_panel(const struct chunk *c, unsigned p, const struct result *out, st
     for (size_t b = 0; b < c->blocks; b++) {
         const uint8_t *scale = unit_codes(c, b * units_of_block(c->type), p) + WIDE_SCALES;
         const int32_t *sum = sums + unit_sums(c, b * units_of_block(c->type), p);
-        const size_t at_block = b * x.step;
+        const float *d = x.d + b * x.step * 2;
         if (first) prefetch_part(c, p, 0, b, c->blocks);
         if (has_halves(c->type))
-            add_block_halves(acc, sum, scale, x.d + at_block);
+            add_block_halves(acc, sum, scale, d);
         else
-            add_block(c->type, acc, sum, scale, x.d + at_block, total[b]);
+            add_block(c->type, acc, sum, scale, d);
     }
     if (c->last) {
         store_results(out, p, nt, acc);
@@ -270,10 +258,8 @@ V void add_panel(const struct chunk *c, unsigned p, const struct result *out, st
 V void tile(const struct chunk *c, const struct result *out, struct acts x, size_t nt, bool first)
 {
     _Alignas(64) int32_t sums[2 * CHUNK_BLOCKS * SUMS];
-    _Alignas(64) float total[CHUNK_BLOCKS][TOKENS];
     products(c, x, sums, first);
-    if (has_offset(c->type)) totals(c, x, total);
-    for (unsigned p = 0; p < c->np; p++) add_panel(c, p, out, x, nt, sums, total, first);
+    for (unsigned p = 0; p < c->np; p++) add_panel(c, p, out, x, nt, sums, first);
 }
 
 /* @nt tokens, fewer than a tile has. */
@@ -283,10 +269,9 @@ V void last_tile(const struct chunk *c, const struct result *out, struct acts x,
     for (size_t b = 0; b < c->blocks; b++) {
         const size_t at = b * x.step;
         memcpy(pad->q[b], x.q + at * KERN_BLOCK, nt * KERN_BLOCK);
-        memcpy(pad->d[b], x.d + at, nt * sizeof(*x.d));
-        memcpy(pad->s[b], x.s + at * 2, nt * 2 * sizeof(*x.s));
+        memcpy(pad->d[b], x.d + at * 2, nt * 2 * sizeof(*x.d));
     }
-    tile(c, out, (struct acts){pad->q[0][0], pad->d[0], pad->s[0][0], TOKENS}, nt, first);
+    tile(c, out, (struct acts){pad->q[0][0], pad->d[0][0], TOKENS}, nt, first);
 }
 
 /* Tokens [t, end). */
@@ -297,14 +282,14 @@ V void all_tiles(const struct chunk *c, struct result out, const struct kern_act
     for (size_t group; t < end; t += group) {
         const struct kern_act a = kern_act(x->n, t, x->k / KERN_BLOCK);
         const size_t at = a.at + c->first * a.step;
-        struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
+        struct acts in = {x->q + at * KERN_BLOCK, x->d + at * 2, a.step};
         group = a.step;
         for (size_t i = 0; i < group; i += TOKENS, first = false) {
             if (group - i < TOKENS)
                 last_tile(c, &out, in, group - i, first, pad);
             else
                 tile(c, &out, in, TOKENS, first);
-            in.q += TOKENS * KERN_BLOCK, in.d += TOKENS, in.s += TOKENS * 2;
+            in.q += TOKENS * KERN_BLOCK, in.d += TOKENS * 2;
             out.at += TOKENS * out.ld, out.acc += c->np * SUMS;
         }
     }

@@ -146,7 +146,7 @@ V void add_scaled(unsigned nt, __m256 *acc, const __m256 *isum, __m256 scale, co
 {
     UNROLL
     for (unsigned t = 0; t < nt; t++)
-        acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t])), acc[t]);
+        acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t * 2])), acc[t]);
 }
 
 /* The activations of a tile's tokens, one block of them after the other. */
@@ -174,8 +174,7 @@ V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed
     __m256 mw = halves(w.m);
     if (f->scales == PANEL_SUB) mw = _mm256_mul_ps(negative(mw), _mm256_cvtepi32_ps(signed_bytes(w.sub + 16)));
     UNROLL
-    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(widen(spread(x.s + t * 2), 1));
-    add_scaled(nt, acc, isum, mw, x.d);
+    for (unsigned t = 0; t < nt; t++) acc[t] = _mm256_fmadd_ps(mw, _mm256_set1_ps(x.d[t * 2 + 1]), acc[t]);
 }
 
 /* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
@@ -215,13 +214,13 @@ V void tile_halves(unsigned nt, unsigned first, unsigned last, __m256 (*acc)[MOS
     const struct panel_form *f = &panel_forms[type];
     const size_t nb = x->k / KERN_BLOCK;
     const struct kern_act a = kern_act(x->n, t0, nb);
-    struct acts at = {x->q + a.at * KERN_BLOCK, x->d + a.at, x->s + a.at * 2};
+    struct acts at = {x->q + a.at * KERN_BLOCK, x->d + a.at * 2, x->s + a.at * 2};
     UNROLL
     for (unsigned half = first; half < last; half++) {
         UNROLL
         for (unsigned t = 0; t < nt; t++) acc[half][t] = _mm256_setzero_ps();
     }
-    for (size_t b = 0; b < nb; b++, at.q += a.step * KERN_BLOCK, at.d += a.step, at.s += a.step * 2) {
+    for (size_t b = 0; b < nb; b++, at.q += a.step * KERN_BLOCK, at.d += a.step * 2, at.s += a.step * 2) {
         const size_t i = b % f->blocks;
         const uint8_t *c = w + i * f->step, *sub = w + f->sub + i * f->sub_step;
         if (t0 == 0 && first == 0) panel_prefetch(c, f->group / f->blocks);

@@ -130,17 +130,14 @@ V void block(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t 
         const __m512 dw = scales(k.type, k.mode, w[p], wide[p], SCALE_D);
         UNROLL
         for (unsigned t = 0; t < k.nt; t++)
-            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t);
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t * 2);
     }
     if (!has_offset(k.type)) return;
-    __m512 total[MOST];
-    UNROLL
-    for (unsigned t = 0; t < k.nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * 2));
     UNROLL
     for (unsigned p = 0; p < k.np; p++) {
         const __m512 mw = scales(k.type, k.mode, w[p], wide[p], SCALE_M);
         UNROLL
-        for (unsigned t = 0; t < k.nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t);
+        for (unsigned t = 0; t < k.nt; t++) acc[p][t] = _mm512_fmadd_ps(mw, _mm512_set1_ps(x->d[t * 2 + 1]), acc[p][t]);
     }
 }
 
@@ -169,7 +166,7 @@ V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, u
         UNROLL
         for (unsigned t = 0; t < k.nt; t++) {
             __m512 isum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][t]), sc, first[p][t]);
-            acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t);
+            acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t * 2);
         }
     }
     if (!has_offset(k.type)) return;
@@ -181,7 +178,7 @@ V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, u
         for (unsigned t = 0; t < k.nt; t++) {
             const __m512i both = _mm512_set1_epi32(load_lane(x->s + t * 2));
             const __m512i msum = _mm512_madd_epi16(minima, both);
-            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t);
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t * 2);
         }
     }
 }
@@ -239,7 +236,7 @@ V void tile(struct tile k, float *out, size_t ld, const struct chunk *c, struct 
             block_halves(k, acc, w, wide, &x);
         else
             block(k, acc, w, wide, &x);
-        x.q += x.step * KERN_BLOCK, x.d += x.step, x.s += x.step * 2;
+        x.q += x.step * KERN_BLOCK, x.d += x.step * 2, x.s += x.step * 2;
     }
     UNROLL
     for (unsigned p = 0; p < k.np; p++) {
@@ -289,7 +286,7 @@ V size_t group_tiles(unsigned np, enum kern_type type, float *out, size_t ld, st
 {
     const struct kern_act a = kern_act(x->n, first, x->k / KERN_BLOCK);
     const size_t at = a.at + c->b * a.step;
-    struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
+    struct acts in = {x->q + at * KERN_BLOCK, x->d + at * 2, x->s + at * 2, a.step};
     out += first * ld;
     const size_t most = tile_tokens(np, x->n);
     for (size_t t = 0, nt, left = (a.step + most - 1) / most; left; t += nt, left--, c->mine++) {
@@ -302,7 +299,7 @@ V size_t group_tiles(unsigned np, enum kern_type type, float *out, size_t ld, st
             tile_of((struct tile){np, 0, type, FILL}, nt, out, ld, c, &in, rows);
         else
             tile_of((struct tile){np, 0, type, WIDE}, nt, out + t * ld, ld, c, &in, rows);
-        in.q += nt * KERN_BLOCK, in.d += nt, in.s += nt * 2;
+        in.q += nt * KERN_BLOCK, in.d += nt * 2, in.s += nt * 2;
     }
     return a.step;
 }

@@ -11,17 +11,20 @@ V __m256i round_codes(v16 lo, v16 hi)
     return _mm256_max_epi8(c, _mm256_set1_epi8(-127));
 }
 
-/* The codes of a block and their two sums; @d: its scale. */
-V void quantize_block(int8_t *q, int16_t *s, const float *x, float d)
+/* The codes of a block and their two sums; d[0] is its scale, d[1] becomes their sum times the scale. */
+V void quantize_block(int8_t *q, float *d, int16_t *s, const float *x)
 {
     __m256i c = _mm256_setzero_si256();
-    if (d != 0) c = round_codes(v16_div(v16_load(x), v16_set1(d)), v16_div(v16_load(x + 16), v16_set1(d)));
+    const v16 scale = v16_set1(*d);
+    if (*d != 0) c = round_codes(v16_div(v16_load(x), scale), v16_div(v16_load(x + 16), scale));
     __m256i sum = _mm256_maddubs_epi16(_mm256_set1_epi8(1), c);
     sum = _mm256_madd_epi16(sum, _mm256_set1_epi16(1)); /* of four codes each */
     sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, _MM_SHUFFLE(1, 0, 3, 2)));
     sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, _MM_SHUFFLE(2, 3, 0, 1)));
-    s[0] = (int16_t)_mm256_extract_epi32(sum, 0);
-    s[1] = (int16_t)_mm256_extract_epi32(sum, 4);
+    const int s0 = _mm256_extract_epi32(sum, 0), s1 = _mm256_extract_epi32(sum, 4);
+    s[0] = (int16_t)s0;
+    s[1] = (int16_t)s1;
+    d[1] = (float)(s0 + s1) * *d;
     _mm256_storeu_si256((__m256i *)q, c);
 }
 
@@ -38,8 +41,8 @@ V void quantize_blocks(unsigned n, int8_t *q, float *d, int16_t *s, const float 
     for (unsigned i = 0; i < n; i++) scale[i] /= 127;
     UNROLL
     for (unsigned i = 0; i < n; i++) {
-        d[i * step] = scale[i];
-        quantize_block(q + i * step * KERN_BLOCK, s + i * step * 2, x + i * KERN_BLOCK, scale[i]);
+        d[i * step * 2] = scale[i];
+        quantize_block(q + i * step * KERN_BLOCK, d + i * step * 2, s + i * step * 2, x + i * KERN_BLOCK);
     }
 }
 
@@ -48,9 +51,9 @@ void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, si
     const size_t nb = k / KERN_BLOCK;
     size_t b = 0;
     for (; b + 8 <= nb; b += 8)
-        quantize_blocks(8, q + b * step * KERN_BLOCK, d + b * step, s + b * step * 2, x + b * KERN_BLOCK, step);
+        quantize_blocks(8, q + b * step * KERN_BLOCK, d + b * step * 2, s + b * step * 2, x + b * KERN_BLOCK, step);
     for (; b < nb; b++)
-        quantize_blocks(1, q + b * step * KERN_BLOCK, d + b * step, s + b * step * 2, x + b * KERN_BLOCK, step);
+        quantize_blocks(1, q + b * step * KERN_BLOCK, d + b * step * 2, s + b * step * 2, x + b * KERN_BLOCK, step);
 }
 
 void X86(rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps)

@@ -39,13 +39,13 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
     uint8_t *w = room(panels * each), *src = room(stride * KERN_ROWS);
     for (size_t i = 0; i < stride * KERN_ROWS; i++) src[i] = i % 2 ? 0x2c : (uint8_t)i;
     for (size_t p = 0; p < panels; p++) kern_panel_pack(t, w + p * each, src, stride, KERN_ROWS, K);
-    float *f = room(n * K * sizeof(*f)), *d = room(n * K / KERN_BLOCK * sizeof(*d));
+    float *f = room(n * K * sizeof(*f)), *d = room(n * K / KERN_BLOCK * 2 * sizeof(*d));
     int8_t *q = room(n * K);
     int16_t *s = room(n * K / 16 * sizeof(*s));
     for (size_t i = 0; i < n * K; i++) f[i] = sinf((float)i);
     for (size_t i = 0; i < n; i++) {
         const struct kern_act a = kern_act(n, i, K / KERN_BLOCK);
-        k->quantize(q + a.at * KERN_BLOCK, d + a.at, s + a.at * 2, f + i * K, K, a.step);
+        k->quantize(q + a.at * KERN_BLOCK, d + a.at * 2, s + a.at * 2, f + i * K, K, a.step);
     }
     struct kern_acts x = {.f = f, .q = q, .d = d, .s = s, .n = n, .k = K};
     float *out = room(n * K * sizeof(*out));
@@ -66,14 +66,14 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
 /* Rows of K values, one after the other in a group of 48 tokens. */
 static void bench_quantize(const struct kernels *k)
 {
-    float *f = room(K * sizeof(*f)), *d = room(KERN_GROUP * K / KERN_BLOCK * sizeof(*d));
+    float *f = room(K * sizeof(*f)), *d = room(KERN_GROUP * K / KERN_BLOCK * 2 * sizeof(*d));
     int8_t *q = room((size_t)KERN_GROUP * K);
     int16_t *s = room((size_t)KERN_GROUP * K / 16 * sizeof(*s));
     for (size_t i = 0; i < K; i++) f[i] = sinf((float)i);
     double from = now(), best = INFINITY;
     do {
         double t0 = now();
-        for (size_t t = 0; t < KERN_GROUP; t++) k->quantize(q + t * KERN_BLOCK, d + t, s + t * 2, f, K, KERN_GROUP);
+        for (size_t t = 0; t < KERN_GROUP; t++) k->quantize(q + t * KERN_BLOCK, d + t * 2, s + t * 2, f, K, KERN_GROUP);
         double took = now() - t0;
         if (took < best) best = took;
     } while (now() - from < SECONDS);

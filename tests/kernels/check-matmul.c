@@ -80,16 +80,17 @@ void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k, enum s
     }
     size_t nb = n * k / KERN_BLOCK;
     int8_t *q = mem(n * k);
-    float *d = mem(nb * sizeof(*d));
+    float *d = mem(2 * nb * sizeof(*d));
     int16_t *sum = mem(2 * nb * sizeof(*sum));
     for (size_t b = 0; b < nb; b++) {
         int8_t same = rng() & 1 ? 127 : -127;
-        d[b] = rng_value(taste);
+        d[2 * b] = rng_value(taste);
         sum[2 * b] = sum[2 * b + 1] = 0;
         for (size_t i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++) {
             q[i] = s == S_EXTREME ? same : (int8_t)((int)rng_below(255) - 127);
             sum[i / 16] = (int16_t)(sum[i / 16] + q[i]);
         }
+        d[2 * b + 1] = (float)(sum[2 * b] + sum[2 * b + 1]) * d[2 * b];
     }
     x->q = q;
     x->d = d;
@@ -135,7 +136,7 @@ static void check_naive(enum kern_type t, const float *out, size_t ld, const uin
                 const struct kern_act a = kern_act(x->n, tok, x->k / KERN_BLOCK);
                 size_t b = a.at + i / KERN_BLOCK * a.step;
                 double v =
-                    x->f ? (double)x->f[tok * x->k + i] : x->q[b * KERN_BLOCK + i % KERN_BLOCK] * (double)x->d[b];
+                    x->f ? (double)x->f[tok * x->k + i] : x->q[b * KERN_BLOCK + i % KERN_BLOCK] * (double)x->d[2 * b];
                 sum += v * (double)w[i];
                 size += fabs(v * (double)w[i]);
             }

@@ -26,12 +26,12 @@ static size_t widest(const struct cpu *c)
 static int allocate(struct heading *h, size_t n)
 {
     const size_t values = n * ((h->widest + KERN_BLOCK - 1) / KERN_BLOCK * KERN_BLOCK), blocks = values / KERN_BLOCK;
-    float *f = malloc(values * (3 * sizeof(float) + 1) + blocks * (sizeof(float) + 2 * sizeof(int16_t)));
+    float *f = malloc(values * (3 * sizeof(float) + 1) + blocks * 2 * (sizeof(float) + sizeof(int16_t)));
     if (!f) return error_say(-ENOMEM, "out of memory for the scores of %zu texts", n);
     h->a = f + values;
     h->b = h->a + values;
     h->in = (struct acts){.f = f, .d = h->b + values};
-    h->in.s = (int16_t *)(h->in.d + blocks);
+    h->in.s = (int16_t *)(h->in.d + 2 * blocks);
     h->in.q = (int8_t *)(h->in.s + 2 * blocks);
     return 0;
 }

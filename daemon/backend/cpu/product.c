@@ -50,7 +50,7 @@ static struct kern_acts acts_of(const struct acts *x, size_t t, size_t n)
 {
     const size_t nb = x->k / KERN_BLOCK;
     return (struct kern_acts){
-        .f = x->f + t * x->k, .q = x->q + t * x->k, .d = x->d + t * nb, .s = x->s + t * nb * 2, .n = n, .k = x->k};
+        .f = x->f + t * x->k, .q = x->q + t * x->k, .d = x->d + t * nb * 2, .s = x->s + t * nb * 2, .n = n, .k = x->k};
 }
 
 /* Tokens of the next tile of @left rows. */
@@ -182,7 +182,7 @@ static void store_columns(const struct job *j, const struct group *g, size_t t, 
             const struct kern_act a = kern_act(g->n, t + i - g->first, nb);
             const size_t at = g->first * nb + a.at + row / KERN_BLOCK * a.step;
             step = a.step;
-            p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at, out->s + at * 2, x + i * n, step * n, 1);
+            p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at * 2, out->s + at * 2, x + i * n, step * n, 1);
         }
     }
 }
@@ -260,7 +260,7 @@ void cpu_quantize(const struct pass *p, const struct acts *out, const struct gro
     const size_t nb = out->k / KERN_BLOCK;
     const struct kern_act a = kern_act(g->n, row - g->first, nb);
     const size_t at = g->first * nb + a.at + column / KERN_BLOCK * a.step;
-    if (p->quantize) p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at, out->s + at * 2, x, n, a.step);
+    if (p->quantize) p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at * 2, out->s + at * 2, x, n, a.step);
 }
 
 void cpu_quantize_row(const struct pass *p, const struct acts *x, size_t row)

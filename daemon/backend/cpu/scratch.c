@@ -41,7 +41,7 @@ static struct acts carve_acts(struct carver *c, size_t rows, size_t k, size_t mo
     struct acts a = {.k = (uint32_t)k};
     a.f = carve(c, values, sizeof(*a.f));
     a.q = carve(c, values, sizeof(*a.q));
-    a.d = carve(c, blocks, sizeof(*a.d));
+    a.d = carve(c, blocks * 2, sizeof(*a.d));
     a.s = carve(c, blocks * 2, sizeof(*a.s));
     return a;
 }

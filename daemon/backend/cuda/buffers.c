@@ -28,7 +28,7 @@ static struct cuda_acts carve_acts(struct carver *c, size_t rows, size_t k)
 {
     struct cuda_acts a = {.ld = (uint32_t)rows};
     a.q = carve(c, rows * k, 1);
-    a.d = carve(c, k / KERN_BLOCK * rows, sizeof(*a.d));
+    a.d = carve(c, k / KERN_BLOCK * rows * 2, sizeof(*a.d));
     a.s = carve(c, k / KERN_BLOCK * rows * 2, sizeof(*a.s));
     return a;
 }

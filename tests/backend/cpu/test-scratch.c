@@ -21,7 +21,7 @@ static void mark(const struct scratch *s, uint8_t *seen, const void *p, size_t b
 static void mark_acts(const struct scratch *s, uint8_t *seen, const struct acts *a, size_t values)
 {
     mark(s, seen, a->f, 4 * values), mark(s, seen, a->q, values);
-    if (a->k % 32 == 0) mark(s, seen, a->d, values / 32 * 4), mark(s, seen, a->s, values / 32 * 4);
+    if (a->k % 32 == 0) mark(s, seen, a->d, values / 32 * 8), mark(s, seen, a->s, values / 32 * 4);
 }
 
 /* The buffers of gated queries, parallel blocks and recurrent layers. */

@@ -70,7 +70,7 @@ struct cuda_acts dev_acts(size_t n, size_t k)
 {
     const size_t ld = (n + 127) / 128 * 128, nb = k / KERN_BLOCK;
     return (struct cuda_acts){.q = dev_poisoned(n * k),
-                              .d = dev_poisoned(nb * ld * sizeof(float)),
+                              .d = dev_poisoned(nb * ld * 2 * sizeof(float)),
                               .s = dev_poisoned(nb * ld * 2 * sizeof(int16_t)),
                               .ld = (uint32_t)ld};
 }
@@ -79,16 +79,16 @@ void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, 
 {
     const size_t nb = k / KERN_BLOCK, ld = got->ld;
     const int8_t *q = dev_down(got->q, n * k);
-    const float *d = dev_down(got->d, nb * ld * sizeof(*d));
+    const float *d = dev_down(got->d, nb * ld * 2 * sizeof(*d));
     const int16_t *s = dev_down(got->s, nb * ld * 2 * sizeof(*s));
     int8_t *want = mem(k);
-    float *scale = mem(nb * sizeof(*scale));
+    float *scale = mem(nb * 2 * sizeof(*scale));
     int16_t *sum = mem(nb * 2 * sizeof(*sum));
     for (size_t t = 0; t < n; t++) {
         ref->quantize(want, scale, sum, x + t * k, k, 1);
         same_bytes(q + t * k, want, k, "%s: codes of row %zu of %zu, k %zu", what, t, n, k);
         for (size_t b = 0; b < nb; b++) {
-            same_floats(&d[b * ld + t], &scale[b], 1, "%s: scale %zu of row %zu", what, b, t);
+            same_floats(&d[(b * ld + t) * 2], &scale[b * 2], 2, "%s: scales %zu of row %zu", what, b, t);
             same_bytes(&s[(b * ld + t) * 2], &sum[b * 2], 4, "%s: sums %zu of row %zu", what, b, t);
         }
     }

@@ -20,26 +20,36 @@ static const char *const arguments[] = {
 
 static const char *const names[] = {PROBE_NAME1, PROBE_NAME2}, *const ids[] = {PROBE_ID1, PROBE_ID2};
 
+/* @v, or NULL if a part of it is missing (@r is not 0) for want of memory. */
+static json_t *whole(json_t *v, int r)
+{
+    if (r == 0) return v;
+    json_decref(v);
+    return NULL;
+}
+
 static json_t *tools(void)
 {
     json_t *list = json_array();
+    int r = 0;
     for (int i = 0; i < 2; i++) {
         json_t *p = json_loads(parameters, 0, NULL);
         json_t *f = json_pack("{s:s, s:s, s:o}", "name", names[i], "description", "d", "parameters", p);
-        if (json_array_append_new(list, json_pack("{s:s, s:o}", "type", "function", "function", f))) return NULL;
+        r |= json_array_append_new(list, json_pack("{s:s, s:o}", "type", "function", "function", f));
     }
-    return list;
+    return whole(list, r);
 }
 
 static json_t *calls(const struct probe_turn *turn)
 {
     json_t *list = json_array();
+    int r = 0;
     for (unsigned i = 0; i < turn->calls; i++) {
         json_t *args = turn->string_args ? json_string(arguments[i]) : json_loads(arguments[i], 0, NULL);
         json_t *f = json_pack("{s:s, s:o}", "name", names[i], "arguments", args);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "id", ids[i], "type", "function", "function", f));
+        r |= json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "id", ids[i], "type", "function", "function", f));
     }
-    return list;
+    return whole(list, r);
 }
 
 static json_t *text_content(const struct probe *p, const char *text)
@@ -71,9 +81,7 @@ static json_t *messages(const struct probe *p, const struct probe_turn *turn)
     if (turn->followed)
         r |= json_array_append_new(list,
                                    json_pack("{s:s, s:o}", "role", "user", "content", text_content(p, PROBE_NEXT)));
-    if (r == 0) return list;
-    json_decref(list);
-    return NULL;
+    return whole(list, r);
 }
 
 /* The tools of a conversation: none; as usual; and in the variables that older templates read in place of tools. */
@@ -90,9 +98,7 @@ static json_t *variables(const struct probe *p, const struct probe_turn *turn, e
         r = json_object_set_new(vars, "functions", json_string(parameters));
         r |= json_object_set_new(vars, "datetime", json_string("today"));
     }
-    if (r == 0) return vars;
-    json_decref(vars);
-    return NULL;
+    return whole(vars, r);
 }
 
 static int render(const struct probe *p, const struct probe_turn *turn, enum tools_in in, struct buf *out)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/media/media-helper.h"
-#include "daemon/media/media-spawn.h"
+#include "daemon/media/media-keeper.h"
 #include "daemon/media/media-wire.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include "libcommon/paths.h"
 #include <limits.h>
 #include <poll.h>
@@ -13,26 +15,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PROGRAM "hobd-decode"
 
-enum { PROCESSES = MEDIA_HELPER_FILES };
+enum { PROCESSES = MEDIA_HELPER_FILES, STARTS = 8, STARTS_USEC = 60 * 1000 * 1000 };
 
-/* Decodes one file at a time. */
+/* A helper, which decodes one file at a time. */
 struct process {
-    int fd; /* the socket; -1: it has ended */
+    int fd; /* the socket; -1: it has ended; of the thread that made it busy */
     bool busy;
-    pid_t pid;
 };
 
 struct media_helper {
-    pthread_mutex_t lock; /* of @processes */
-    pthread_cond_t idle;  /* one is not busy any more */
-    int stop;             /* an eventfd, readable after media_helper_stop */
+    pthread_mutex_t lock;   /* of processes' @busy, and @starts */
+    pthread_cond_t idle;    /* one is not busy any more */
+    pthread_mutex_t asking; /* of @keeper */
+    struct media_keeper keeper;
+    int stop; /* an eventfd, readable after media_helper_stop */
     struct process processes[PROCESSES];
+    uint64_t starts[STARTS], n_starts; /* times of the last ones that were started again; all of them */
 };
 
 static int find(char **out)
@@ -47,24 +49,42 @@ static int find(char **out)
     return error_say(-ENOENT, "%s/" PROGRAM " is missing: this hobd was built without images and sounds", HOB_LIBEXEC);
 }
 
-/* Its standard input is the socket; its errors go to the log. */
-static int spawn(struct process *x, const char *program, int theirs)
+/* Whether a helper may be started again now. Helpers that end again and again are not. @h is locked. */
+static bool may_start(struct media_helper *h)
 {
-    char *const argv[] = {PROGRAM, "helper", NULL}, *const none[] = {NULL};
-    /* A process group of its own: an interrupt of the terminal ends hobd, whose end ends the helper. */
-    const struct media_program p = {
-        .argv = argv, .path = program, .env = none, .in = theirs, .out = -1, .error = STDERR_FILENO, .own_group = true};
-    int r = media_spawn(&x->pid, &p);
-    return r < 0 ? error_say(r, "%s cannot start: %s", program, strerror(-r)) : 0;
+    uint64_t now = clock_now_usec(), *oldest = &h->starts[h->n_starts % STARTS];
+    if (h->n_starts >= STARTS && now - *oldest < STARTS_USEC) return false;
+    *oldest = now;
+    h->n_starts++;
+    return true;
 }
 
-static int start(struct process *x, const char *program)
+/* Start the helper of @x, which is the caller's. */
+static int start_again(struct media_helper *h, struct process *x)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) return error_origin(-errno);
-    x->fd = pair[0];
-    int r = spawn(x, program, pair[1]);
-    close(pair[1]);
+    pthread_mutex_lock(&h->lock);
+    bool may = may_start(h);
+    pthread_mutex_unlock(&h->lock);
+    if (!may)
+        return error_say(
+            -EAGAIN, "the processes that start decoders have ended %d times within a minute: try again later", STARTS);
+    pthread_mutex_lock(&h->asking);
+    int fd = media_keeper_ask(&h->keeper, h->stop);
+    pthread_mutex_unlock(&h->asking);
+    if (fd < 0) return fd;
+    x->fd = fd;
+    log_warning("a process that starts decoders has ended, and was started again");
+    return 0;
+}
+
+static int start_all(struct media_helper *h, const char *program)
+{
+    int r = media_keeper_start(&h->keeper, program);
+    for (int i = 0; r == 0 && i < PROCESSES; i++) {
+        int fd = media_keeper_ask(&h->keeper, h->stop);
+        if (fd < 0) return fd;
+        h->processes[i].fd = fd;
+    }
     return r;
 }
 
@@ -76,11 +96,13 @@ int media_helper_new(struct media_helper **out, const char *program)
     struct media_helper *h = calloc(1, sizeof(*h));
     if (!h) return error_say(-ENOMEM, "no memory to decode images and sounds");
     pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_init(&h->asking, NULL);
     pthread_cond_init(&h->idle, NULL);
+    h->keeper.fd = -1;
     for (int i = 0; i < PROCESSES; i++) h->processes[i].fd = -1;
     h->stop = eventfd(0, EFD_CLOEXEC);
     if (h->stop < 0) r = error_origin(-errno);
-    for (int i = 0; r == 0 && i < PROCESSES; i++) r = start(&h->processes[i], program ? program : found);
+    if (r == 0) r = start_all(h, program ? program : found);
     if (r == 0)
         *out = h;
     else
@@ -123,45 +145,56 @@ static int ask(int fd, int stop, const uint8_t *data, size_t n, struct media_rep
     return r == 0 && !reply->data ? error_say(-ENOMEM, "no memory for the decoded file") : r;
 }
 
-/* A process that is not busy, and is from then on; NULL: all have ended. */
+/* A process that is not busy, and is from then on. */
 static struct process *take(struct media_helper *h)
 {
     struct process *found = NULL;
     pthread_mutex_lock(&h->lock);
-    for (bool any = true; any && !found;) {
-        any = false;
-        for (int i = 0; i < PROCESSES && !found; i++) {
-            struct process *x = &h->processes[i];
-            any = any || x->fd >= 0;
-            if (x->fd >= 0 && !x->busy) found = x;
-        }
-        if (any && !found) pthread_cond_wait(&h->idle, &h->lock);
+    for (;;) {
+        for (int i = 0; i < PROCESSES && !found; i++)
+            if (!h->processes[i].busy) found = &h->processes[i];
+        if (found) break;
+        pthread_cond_wait(&h->idle, &h->lock);
     }
-    if (found) found->busy = true;
+    found->busy = true;
     pthread_mutex_unlock(&h->lock);
     return found;
 }
 
-static void give_back(struct media_helper *h, struct process *x, bool broken)
+static void give_back(struct media_helper *h, struct process *x)
 {
     pthread_mutex_lock(&h->lock);
     x->busy = false;
-    if (broken) closep(&x->fd);
     pthread_cond_broadcast(&h->idle);
     pthread_mutex_unlock(&h->lock);
+}
+
+/* Nothing comes from a helper that was asked nothing, but the end. */
+static bool has_ended(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+static int ask_one(struct media_helper *h, struct process *x, const uint8_t *data, size_t n, struct media_reply *reply)
+{
+    bool broken = false;
+    int r = 0;
+    if (x->fd >= 0 && has_ended(x->fd)) closep(&x->fd);
+    if (x->fd < 0) r = start_again(h, x);
+    if (r == 0) r = ask(x->fd, h->stop, data, n, reply, &broken);
+    if (broken) closep(&x->fd);
+    return r;
 }
 
 int media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m)
 {
     struct media_reply reply = {0};
-    bool broken;
-    int r = 0;
     *m = (struct media){0};
     if (n > MEDIA_FILE_MAX) return error_say(-EFBIG, "the file is over the limit of %u MiB", MEDIA_FILE_MAX >> 20);
     struct process *x = take(h);
-    if (!x) return error_in(error_say(-ENODATA, "the process that starts decoders has ended"), "decoding");
-    r = ask(x->fd, h->stop, data, n, &reply, &broken);
-    give_back(h, x, broken);
+    int r = ask_one(h, x, data, n, &reply);
+    give_back(h, x);
     if (r < 0) r = error_in(r, "decoding");
     if (r == 0) r = media_reply_take(&reply, m);
     if (r == 0) media_digest(m);
@@ -179,11 +212,10 @@ struct media_helper *media_helper_free(struct media_helper *h)
 {
     if (!h) return NULL;
     for (int i = 0; i < PROCESSES; i++) closep(&h->processes[i].fd);
-    /* In the sandbox this call does not exist; hobd exits then. */
-    for (int i = 0; i < PROCESSES; i++)
-        while (h->processes[i].pid > 0 && waitpid(h->processes[i].pid, NULL, 0) < 0 && errno == EINTR) continue;
+    media_keeper_end(&h->keeper);
     closep(&h->stop);
     pthread_cond_destroy(&h->idle);
+    pthread_mutex_destroy(&h->asking);
     pthread_mutex_destroy(&h->lock);
     free(h);
     return NULL;

@@ -2,8 +2,12 @@
 """Images in prompts, from hob and the gateway to a small model with an image encoder of random weights: the same bits with and without caches."""
 import base64
 import json
+import os
 import random
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from conftest import BUILD, HOBD, Home, mktiny
@@ -188,6 +192,31 @@ def test_broken_files_over_the_gateway(sees, files):
 def test_text_that_looks_like_a_marker(sees):
     a = sees.ask("<image> <__media__> <start_of_image>")
     assert "media" not in a.done
+
+
+def children(pid):
+    return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_killed_helpers_are_started_again(sees, files):
+    """hobd cannot start programs; the keeper, its only child, can."""
+    [keeper] = children(sees.p.pid)
+    assert Path(f"/proc/{keeper}/comm").read_text() == "hobd-keeper\n"
+    for name in "a", "b":
+        helpers = children(keeper)
+        assert helpers
+        for pid in helpers:
+            os.kill(pid, signal.SIGKILL)
+        while set(children(keeper)) & set(helpers):
+            time.sleep(0.01)
+        assert counts(sees.ask("-a", files[name], "what is it?")) == (1, 0)
+    assert "a process that starts decoders has ended, and was started again" in sees.p.log.read_text()
+    for pid in [keeper, *children(keeper)]:
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.1)
+    r = sees.hob("-n", 2, "-a", files["a changed"], "what is it?")
+    assert r.returncode and "the process that starts decoders has ended: files are refused until hobd starts again" in r.err
+    assert sees.hob("-n", 2, "no image", check=0)
 
 
 def test_as_many_as_the_limit(sees, files):

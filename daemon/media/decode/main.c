@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hobd-decode: "hobd-decode helper" serves one hobd on the socket that is its standard input, and starts a decoder
- * ("hobd-decode") for each file. A decoder reads one file from standard input, writes its pixels, and exits.
+ * hobd-decode: "hobd-decode keeper" serves one hobd on the socket that is its standard input, and starts helpers.
+ * "hobd-decode helper" serves it on such a socket, too, and starts a decoder ("hobd-decode") for each file. A decoder
+ * reads one file from standard input, writes its pixels, and exits. "keeper PROGRAM" starts "PROGRAM helper", for
+ * tests.
  */
 #include "daemon/media/decode/confine.h"
 #include "daemon/media/decode/decode.h"
 #include "daemon/media/decoder-run.h"
+#include "daemon/media/media-keeper.h"
 #include "daemon/media/media-wire.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -73,6 +76,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (argc == 1 && !isatty(STDIN_FILENO)) return decode_one();
     if (argc == 2 && strcmp(argv[1], "helper") == 0) return help();
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "keeper") == 0)
+        return media_keeper_serve(STDIN_FILENO, argc == 3 ? argv[2] : "/proc/self/exe");
     fputs("hobd-decode is a part of hobd, which starts it. See hob media in hob(1).\n", stderr);
     return 2;
 }

@@ -127,7 +127,7 @@ static int put_row(struct table *t, const struct entry *e, const struct metadata
     if (r == 0) r = table_put(t, f->encoder ? f->encoder : f->architecture ? f->architecture : "-");
     if (r == 0) r = table_put(t, f->context ? context : "-");
     if (r == 0) r = table_put(t, f->error ? "-" : f->chat_template ? "yes" : "no");
-    if (r == 0) r = table_put(t, f->error ? "-" : f->packed ? "yes" : "no");
+    if (r == 0) r = table_put(t, f->error ? "-" : f->packed_why ? "?" : f->packed ? "yes" : "no");
     if (r == 0) r = table_put(t, e->folder);
     return r == 0 ? table_put(t, state) : r;
 }
@@ -173,8 +173,12 @@ static int put_object(struct buf *out, const struct entry *e, const struct metad
     if (r == 0) r = put_number(out, "context", f->context);
     if (r == 0)
         r = buf_printf(out, ",\"template\":%s,\"packed\":%s,\"supported\":%s,\"default\":%s,\"loaded\":%s",
-                       f->chat_template ? "true" : "false", f->packed ? "true" : "false",
+                       f->chat_template ? "true" : "false",
+                       f->packed_why ? "null"
+                       : f->packed   ? "true"
+                                     : "false",
                        f->supported ? "true" : "false", e->chosen ? "true" : "false", e->loaded ? "true" : "false");
+    if (r == 0 && f->packed_why) r = put_text(out, "packed_why", f->packed_why);
     if (r == 0 && !f->supported) r = put_text(out, "why", f->error ? f->error : f->why);
     return r == 0 ? buf_puts(out, "}") : r;
 }
@@ -198,6 +202,13 @@ static int listing_print(const struct listing *l, const struct metadata *metadat
     return r;
 }
 
+/* The reasons for words of the table. */
+static void warn(const struct entry *e, const struct metadata *f)
+{
+    if (!f->supported) log_warning("%s: %s", e->name, f->error ? f->error : f->why ? f->why : "?");
+    if (f->packed_why) log_warning("%s: its repacked weights cannot be looked up: %s", e->name, f->packed_why);
+}
+
 int models_list(const struct models_options *o)
 {
     _cleanup_(freep) const char **paths = NULL;
@@ -215,11 +226,7 @@ int models_list(const struct models_options *o)
         r = listing_print(&l, metadata, o->json);
         if (!o->json && !l.n) log_info("no models; to add one: hob models add FILE, or hob models pull URL");
         for (size_t i = 0; i < l.n; i++) {
-            if (!o->json && !metadata[i].supported)
-                log_warning("%s: %s", l.e[i].name,
-                            metadata[i].error ? metadata[i].error
-                            : metadata[i].why ? metadata[i].why
-                                              : "?");
+            if (!o->json) warn(&l.e[i], &metadata[i]);
             metadata_fini(&metadata[i]);
         }
     }

@@ -64,6 +64,7 @@ static int metadata_item(void *ctx, const struct json_item *item)
                : strcmp(key, "type") == 0         ? &f->type
                : strcmp(key, "architecture") == 0 ? &f->architecture
                : strcmp(key, "encoder") == 0      ? &f->encoder
+               : strcmp(key, "packed_why") == 0   ? &f->packed_why
                                                   : NULL;
         if (!text || *text) return 0;
         *text = strdup(item->text);
@@ -99,6 +100,7 @@ void metadata_fini(struct metadata *f)
     free(f->type);
     free(f->architecture);
     free(f->encoder);
+    free(f->packed_why);
     *f = (struct metadata){0};
 }
 

@@ -12,6 +12,7 @@ struct metadata {
     char *encoder;             /* projector of an encoder of images or sounds; NULL: a language model */
     uint64_t bytes, context;   /* 0: unknown */
     uint64_t parts;            /* files of the model */
+    char *packed_why;          /* the reason that @packed is not known; NULL: it is */
     bool supported, chat_template, packed;
     bool incomplete; /* not supported because a part is missing */
 };

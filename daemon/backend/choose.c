@@ -54,8 +54,9 @@ int backend_check(const char *name, const struct gguf *g, const struct hparams *
     return r ? r : type->check(g, h, bytes);
 }
 
-bool backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir)
+int backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir)
 {
     const struct backend_type *type;
-    return backend_find(&type, name) == 0 && type->is_packed(g, packed_dir);
+    int r = backend_find(&type, name);
+    return r < 0 ? r : type->is_packed(g, packed_dir);
 }

@@ -9,6 +9,7 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
+#include "libcommon/utf8.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -17,14 +18,24 @@ DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
 
-/* A string of the file that is not UTF-8 is null. */
-static void set_str(json_t *o, const char *key, const char *s, size_t len)
+/* What is said of one file. */
+struct object {
+    json_t *json;
+    bool partial; /* there was no memory for a value */
+};
+
+static void put(struct object *o, const char *key, json_t *value)
 {
-    json_t *v = s ? json_stringn(s, len) : NULL;
-    json_object_set_new(o, key, v ? v : json_null());
+    if (json_object_set_new(o->json, key, value)) o->partial = true;
 }
 
-static void set_gguf(json_t *o, const char *key, const struct gguf *g, const char *from)
+/* A string of the file that is not UTF-8 is null. */
+static void set_str(struct object *o, const char *key, const char *s, size_t len)
+{
+    put(o, key, s && utf8_check(s, len) == len ? json_stringn(s, len) : json_null());
+}
+
+static void set_gguf(struct object *o, const char *key, const struct gguf *g, const char *from)
 {
     struct gguf_str s = {NULL, 0};
     if (gguf_get_str(g, from, &s)) s.data = NULL;
@@ -32,7 +43,7 @@ static void set_gguf(json_t *o, const char *key, const struct gguf *g, const cha
 }
 
 /* The bytes of each tensor type, and the type with the most bytes. */
-static void set_types(json_t *o, const struct gguf *g)
+static void set_types(struct object *o, const struct gguf *g)
 {
     json_t *types = json_object();
     const char *most = NULL, *key;
@@ -44,7 +55,7 @@ static void set_types(json_t *o, const struct gguf *g)
         const char *name = gguf_tensor_type_name(t->type, &block, &size);
         if (!name) name = "unknown";
         json_int_t had = json_integer_value(json_object_get(types, name));
-        json_object_set_new(types, name, json_integer(had + (json_int_t)t->size));
+        if (json_object_set_new(types, name, json_integer(had + (json_int_t)t->size))) o->partial = true;
     }
     json_object_foreach(types, key, v)
     {
@@ -53,7 +64,7 @@ static void set_types(json_t *o, const struct gguf *g)
         most = key;
     }
     set_str(o, "type", most, most ? strlen(most) : 0);
-    json_object_set_new(o, "types", types);
+    put(o, "types", types);
 }
 
 /* Checks whether hobd can run the file, with the functions that load it. @context and @memory stay 0 where they are
@@ -69,35 +80,44 @@ static int check(const struct gguf *g, uint32_t *context, size_t *memory)
     return r ? r : tokenizer_new(&t, g);
 }
 
-static bool packed_here(const struct gguf *g)
+static int packed_here(const struct gguf *g)
 {
     _cleanup_(freep) char *cache = NULL, *dir = NULL;
-    if (paths_dir(PATHS_CACHE, false, &cache) < 0 || asprintf(&dir, "%s/packed", cache) < 0) return false;
+    int r = paths_dir(PATHS_CACHE, false, &cache);
+    if (r < 0) return r == -ENOENT ? 0 : r; /* without a home directory nothing is stored */
+    if (asprintf(&dir, "%s/packed", cache) < 0) return error_say(-ENOMEM, "no memory for a path");
     return backend_is_packed(NULL, g, dir);
 }
 
-static void set_error(json_t *o, const char *key, const char *path, int r)
+static void set_error(struct object *o, const char *key, const char *path, int r)
 {
     const char *why = error_text(r);
     size_t n = strlen(path);
     if (!strncmp(why, path, n) && why[n] == ':') why += n + 2;
     set_str(o, key, why, strlen(why));
-    if (json_is_null(json_object_get(o, key))) set_str(o, key, "unreadable file", 15);
+    if (json_is_null(json_object_get(o->json, key))) set_str(o, key, "unreadable file", 15);
+}
+
+static void set_packed(struct object *o, const struct gguf *g)
+{
+    int r = packed_here(g);
+    put(o, "packed", r < 0 ? json_null() : json_boolean(r));
+    if (r < 0) set_error(o, "packed_why", gguf_path(g), r);
 }
 
 /* Without a usable template a model still runs raw prompts, so the model is not refused. */
-static void set_template(json_t *o, const struct gguf *g)
+static void set_template(struct object *o, const struct gguf *g)
 {
     _cleanup_(template_freep) struct template *chat = NULL;
     struct gguf_str src;
     int r = gguf_get_str(g, "tokenizer.chat_template", &src);
     if (!r) r = template_new(&chat, src.data, src.len);
-    json_object_set_new(o, "template", json_boolean(!r));
+    put(o, "template", json_boolean(!r));
     if (r < 0) set_error(o, "template_why", gguf_path(g), r);
 }
 
 /* The context length in the file, for any architecture. */
-static void set_context(json_t *o, const struct gguf *g, uint32_t context)
+static void set_context(struct object *o, const struct gguf *g, uint32_t context)
 {
     struct gguf_str arch;
     char key[96];
@@ -105,7 +125,7 @@ static void set_context(json_t *o, const struct gguf *g, uint32_t context)
         snprintf(key, sizeof(key), "%.*s.context_length", (int)arch.len, arch.data);
         if (gguf_get_u32(g, key, &context)) context = 0;
     }
-    json_object_set_new(o, "context", context ? json_integer(context) : json_null());
+    put(o, "context", context ? json_integer(context) : json_null());
 }
 
 /* An mmproj file, which a model can have beside itself. */
@@ -122,63 +142,66 @@ static int check_any(const struct gguf *g, uint32_t *context, size_t *memory, co
     return is_encoder(g) ? encoder_inspect(g, &takes, projector) : check(g, context, memory);
 }
 
-static void describe(json_t *o, const struct gguf *g)
+static void describe(struct object *o, const struct gguf *g)
 {
     uint32_t context = 0;
     size_t memory = 0;
     const char *projector = NULL;
     int r = check_any(g, &context, &memory, &projector);
-    json_object_set_new(o, "supported", json_boolean(!r));
+    put(o, "supported", json_boolean(!r));
     if (r) set_error(o, "why", gguf_path(g), r);
-    json_object_set_new(o, "parts", json_integer(gguf_n_parts(g)));
-    json_object_set_new(o, "complete", json_boolean(r != -ENOENT)); /* a part is missing */
-    json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    put(o, "parts", json_integer(gguf_n_parts(g)));
+    put(o, "complete", json_boolean(r != -ENOENT)); /* a part is missing */
+    put(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
     set_gguf(o, "name", g, "general.name");
     set_gguf(o, "architecture", g, "general.architecture");
     set_types(o, g);
     set_context(o, g, context);
     set_template(o, g);
     set_gguf(o, "tokenizer", g, "tokenizer.ggml.model");
-    json_object_set_new(o, "encoder", projector ? json_string(projector) : json_null());
-    json_object_set_new(o, "memory_bytes", r || projector ? json_null() : json_integer((json_int_t)memory));
-    json_object_set_new(o, "packed", json_boolean(packed_here(g)));
+    put(o, "encoder", projector ? json_string(projector) : json_null());
+    put(o, "memory_bytes", r || projector ? json_null() : json_integer((json_int_t)memory));
+    set_packed(o, g);
 }
 
 /* Print @o, which is dropped; @r: what the file's error was. */
-static int print_object(json_t *o, int r)
+static int print_object(struct object *o, int r)
 {
-    int e = 0;
-    if (json_dumpf(o, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout)) e = -EIO;
-    json_decref(o);
-    return e ? error_say(e, "standard output: %s", strerror(errno)) : r ? 1 : 0;
+    char *text = o->partial ? NULL : json_dumps(o->json, JSON_COMPACT);
+    json_decref(o->json);
+    if (!text) return error_say(-ENOMEM, "no memory for what is to be printed");
+    bool printed = puts(text) != EOF && fflush(stdout) == 0;
+    if (!printed) r = error_say(-EIO, "standard output: %s", strerror(errno));
+    free(text);
+    return printed && r ? 1 : r;
 }
 
 int inspect_adapter_json(const char *path, const char *base)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL, *model = NULL;
     _cleanup_(adapter_closep) struct adapter *a = NULL;
-    json_t *o = json_object();
+    struct object object = {.json = json_object()}, *o = &object;
     int r = gguf_open(&g, path);
     set_str(o, "file", path, strlen(path));
     if (r) set_error(o, "error", path, r);
     if (r) return print_object(o, r);
     set_gguf(o, "architecture", g, "general.architecture");
-    json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
-    json_object_set_new(o, "parts", json_integer(1));
+    put(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    put(o, "parts", json_integer(1));
     set_types(o, g);
     int e = gguf_open(&model, base);
     if (!e) e = adapter_open(&a, path, model);
-    json_object_set_new(o, "supported", json_boolean(!e));
+    put(o, "supported", json_boolean(!e));
     if (e) set_error(o, "why", path, e);
-    if (!e) json_object_set_new(o, "matrices", json_integer((json_int_t)a->n_pairs));
-    if (!e) json_object_set_new(o, "activated", json_boolean(a->n_invocation > 0));
+    if (!e) put(o, "matrices", json_integer((json_int_t)a->n_pairs));
+    if (!e) put(o, "activated", json_boolean(a->n_invocation > 0));
     return print_object(o, 0);
 }
 
 int inspect_json(const char *path)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
-    json_t *o = json_object();
+    struct object object = {.json = json_object()}, *o = &object;
     int r = gguf_open(&g, path);
     set_str(o, "file", path, strlen(path));
     if (r)

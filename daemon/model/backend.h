@@ -190,7 +190,7 @@ struct backend_type {
     /* As backend_check. */
     int (*check)(const struct gguf *g, const struct hparams *h, size_t *bytes);
     /* As backend_is_packed. */
-    bool (*is_packed)(const struct gguf *g, const char *packed_dir);
+    int (*is_packed)(const struct gguf *g, const char *packed_dir);
 };
 
 /* The backends of this program, NULL behind the last (daemon/backend/backends.c). A program that defines the table
@@ -211,9 +211,10 @@ int backend_new(struct backend **out, const struct gguf *g, const struct backend
  * the memory that the weights need; on error -errno and the error message. */
 int backend_check(const char *name, const struct gguf *g, const struct hparams *h, size_t *bytes);
 
-/* The directory has the model's weights in the form that the backend @name (backend_find) maps at load. Reads neither
- * the model's tensors nor the packed ones, so they may still turn out to be damaged. */
-bool backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir);
+/* Whether the directory has the model's weights in the form that the backend @name (backend_find) maps at load: 1 or 0;
+ * -errno: it cannot be looked up; sets the error message. Reads neither the model's tensors nor the packed ones, so
+ * they may still turn out to be damaged. */
+int backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir);
 
 /* The identity of KV blocks: XXH3-128 of model, arithmetic, KV type and layout, RoPE, backend and its libm. The bits of
  * a block depend on these, on the tokens up to its end, their digests (which stand for whole runs, also where the block

@@ -64,15 +64,21 @@ static uint64_t check_of(const struct record *r, const char *path)
     return XXH3_64bits(r, offsetof(struct record, check)) ^ XXH3_64bits_withSeed(path, r->path_len, 1);
 }
 
-/* 0, or 1 if it is not a complete record. *paths is empty, or has a zero byte behind its path_len bytes. */
+/* 0; 1: it is not a complete record; -errno: it cannot be read. *paths is empty, or has a zero byte behind its path_len
+ * bytes. */
 static int read_record(struct record *r, struct buf *paths, const char *dir, const char *name)
 {
     struct stat st;
     _cleanup_(closep) int fd = partfile_open(dir, name, &st);
-    if (fd < 0 || read(fd, r, sizeof(*r)) != sizeof(*r)) return 1;
-    if (memcmp(r->magic, magic, sizeof(magic)) != 0 || r->path_len >= PATHS_MAX) return 1;
-    if ((uint64_t)st.st_size != sizeof(*r) + r->path_len || buf_reserve(paths, r->path_len + 1) < 0) return 1;
-    if (read(fd, paths->data, r->path_len) != (ssize_t)r->path_len || r->check != check_of(r, paths->data)) return 1;
+    if (fd < 0) return partfile_is_none(fd) ? 1 : error_origin(fd);
+    ssize_t n = read(fd, r, sizeof(*r));
+    if (n < 0) return error_origin(-errno);
+    if (n != sizeof(*r) || memcmp(r->magic, magic, sizeof(magic)) != 0 || r->path_len >= PATHS_MAX) return 1;
+    if ((uint64_t)st.st_size != sizeof(*r) + r->path_len) return 1;
+    if (buf_reserve(paths, r->path_len + 1) < 0) return error_origin(-ENOMEM);
+    n = read(fd, paths->data, r->path_len);
+    if (n < 0) return error_origin(-errno);
+    if (n != (ssize_t)r->path_len || r->check != check_of(r, paths->data)) return 1;
     paths->len = r->path_len;
     paths->data[paths->len] = '\0';
     return 0;
@@ -100,10 +106,15 @@ int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char
     struct identity id = identity(gguf_stat(g));
     struct record r;
     record_name(name, gguf_stat(g));
-    if (read_record(&r, &have, dir, name) || !same(&r.id, &id)) return 1;
+    int e = read_record(&r, &have, dir, name);
+    if (e) return e;
+    if (!same(&r.id, &id)) return 1;
     /* A single file may have been renamed since; parts are told by their paths. */
-    if (gguf_part(g, 1) && (put_paths(&want, g) || have.len != want.len || memcmp(have.data, want.data, want.len) != 0))
-        return 1;
+    if (gguf_part(g, 1)) {
+        e = put_paths(&want, g);
+        if (e) return e;
+        if (have.len != want.len || memcmp(have.data, want.data, want.len) != 0) return 1;
+    }
     *out = r.fingerprint;
     return 0;
 }

@@ -18,7 +18,8 @@ struct fingerprint {
 
 void fingerprint_hex(char out[FINGERPRINT_HEX], const struct fingerprint *f);
 
-/* Read the record of @g's file in @dir: 0, or 1 if there is no valid one. Does not read the model's file. */
+/* Read the record of @g's file in @dir: 0; 1: there is no valid one; -errno: it cannot be read; sets the error message.
+ * Does not read the model's file. */
 int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char *dir);
 
 /* Hash the file, all of it. Returns 0; -ECANCELED if *stop became true; -ESTALE if the file has changed since it was

@@ -84,6 +84,11 @@ void partfile_sweep(int dir, const char *name)
     if (fd >= 0 && lock(dir, fd, name) == 0) unlinkat(dir, name, 0);
 }
 
+bool partfile_is_none(int r)
+{
+    return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EPERM;
+}
+
 int partfile_open(const char *dir, const char *name, struct stat *st)
 {
     _cleanup_(closep) int d = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

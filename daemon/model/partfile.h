@@ -4,6 +4,7 @@
  * Files of a cache: written as NAME.part and renamed when complete, so that a reader never sees a partial file. The
  * writer holds a lock on the .part file; one without a lock is left from a crash.
  */
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #define PARTFILE_SUFFIX ".part"
@@ -32,3 +33,5 @@ void partfile_sweep(int dir, const char *name);
 /* Open a file of the cache for reading, and fill *st. It must be a regular file, owned by this user and writable by no
  * other. Returns the descriptor, or -errno without an error message. */
 int partfile_open(const char *dir, const char *name, struct stat *st);
+/* Whether the error @r of partfile_open says that there is no such file, or one that is not ours. */
+bool partfile_is_none(int r);

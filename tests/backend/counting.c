@@ -111,7 +111,7 @@ static int check(const struct gguf *g, const struct hparams *h, size_t *bytes)
     return backend_cpu.check(g, h, bytes);
 }
 
-static bool is_packed(const struct gguf *g, const char *packed_dir)
+static int is_packed(const struct gguf *g, const char *packed_dir)
 {
     return backend_cpu.is_packed(g, packed_dir);
 }

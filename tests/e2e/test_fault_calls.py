@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A sample of tests/faults.sh: calls of the C library fail, are short or interrupted, and the clock jumps."""
 import errno
+import json
 import os
 import sys
 import time
@@ -146,3 +147,29 @@ def test_no_home(tmp_path, one_layer):
     h.daemon("--threads", "1", env=env)
     assert "sessions are kept only in memory: neither XDG_STATE_HOME nor HOME is set" in (tmp_path / "hobd.log").read_text()
     h.stop()
+
+
+def test_packed_weights_that_cannot_be_looked_up(tmp_path, one_layer):
+    """hob models says that it does not know, and why, or it fails; it never says "no" of a model that has them."""
+    h, c = Home(tmp_path, one_layer), Control(tmp_path / "faults")
+    h.daemon()
+    packed = h.root / "cache" / "hob" / "packed"
+    while not (list(packed.glob("*.hobw")) and list(packed.glob("*.id"))):
+        time.sleep(0.01)
+    h.hob("stop", check=0)
+    c.only("descriptors", "input", "memory")
+    command, whys = (HOB, "models", "list", "--json"), set()
+    env = {"LD_PRELOAD": str(LIBRARY), "FAULT_CONTROL": str(c.path)}
+    fired, end = True, time.monotonic() + 20
+    while fired and time.monotonic() < end:
+        c.arm(ONCE)
+        status, out, err = run(h, command, env)
+        fired = c.disarm()
+        assert status == 0 or err
+        for m in json.loads(out) if status == 0 else []:
+            assert m["packed"] in (True, None) or not m["supported"], (m, Symbols([HOBD, HOB]).path(c.last_site()))
+            assert ("packed_why" in m) == (m["packed"] is None)
+            whys |= {m.get("packed_why")}
+    assert {None, "Too many open files"} <= whys
+    site = next(s for s in c.sites() if s[1] == "openat" and any("partfile_open" in Symbols([HOBD]).name(*f) for f in s[4]))
+    assert site[3]

@@ -186,10 +186,11 @@ static int cpu_new(struct backend **out, const struct gguf *g, const struct back
     return r;
 }
 
-static bool is_packed(const struct gguf *g, const char *dir)
+static int is_packed(const struct gguf *g, const char *dir)
 {
     struct fingerprint model;
-    return fingerprint_recall(&model, g, dir) == 0 && packed_exists(&model, dir);
+    int r = fingerprint_recall(&model, g, dir);
+    return r < 0 ? r : r == 0 ? packed_exists(&model, dir) : 0;
 }
 
 const struct backend_type backend_cpu = {.name = "cpu", .new = cpu_new, .check = weights_check, .is_packed = is_packed};

@@ -42,13 +42,14 @@ static void file_name(char out[64], const struct fingerprint *model)
     snprintf(out, 64, "%s-%d" PACKED_EXT, hex, KERN_LAYOUT);
 }
 
-bool packed_exists(const struct fingerprint *model, const char *dir)
+int packed_exists(const struct fingerprint *model, const char *dir)
 {
     char name[64];
     struct stat st;
     file_name(name, model);
     _cleanup_(closep) int fd = partfile_open(dir, name, &st);
-    return fd >= 0;
+    if (fd >= 0) return 1;
+    return partfile_is_none(fd) ? 0 : error_origin(fd);
 }
 
 /* Everything before the image, checksums zero; *bytes long. NULL: no memory. */

@@ -69,8 +69,8 @@ int packed_make_huge(struct packed *p, const atomic_bool *stop);
 int packed_write(const struct packed_table *t, const struct fingerprint *model, const char *dir, const void *image,
                  const atomic_bool *stop);
 
-/* @dir has a file for @model, valid or not. */
-bool packed_exists(const struct fingerprint *model, const char *dir);
+/* Whether @dir has a file for @model, valid or not: 1 or 0; -errno: it cannot be looked up; sets the error message. */
+int packed_exists(const struct fingerprint *model, const char *dir);
 
 /* Remove from @dir the leftovers of a crash, records and packed weights of models that were removed or changed, and
  * files of older layouts. */

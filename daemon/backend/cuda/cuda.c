@@ -110,7 +110,7 @@ static int check(const struct gguf *g, const struct hparams *s, size_t *bytes)
     return r ? r : backend_cpu.check(g, s, bytes);
 }
 
-static bool is_packed(const struct gguf *g, const char *dir)
+static int is_packed(const struct gguf *g, const char *dir)
 {
     return backend_cpu.is_packed(g, dir);
 }

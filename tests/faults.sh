@@ -6,6 +6,7 @@
 #                        have many sites, take longer than 10 minutes on two busy cores: fewer with --depth 2
 #   --effect from        all later calls that need the same thing fail, too, until the step ends
 #   --depth N            a site is a path of N functions (default: 3)
+#   --part K/N           fail only the sites of the K-th of N parts: N runs, one for each K, share the work
 #   --verbose            print all sites
 #   HOB_FAULT_LEAKS=1    hobd runs in valgrind, which finds leaks and uses of freed memory; takes twenty times as long
 #   HOB_FAULT_HANG=N     seconds after which a program hangs (default: 10)

@@ -13,15 +13,15 @@ OFF, NTH, UNTRIED, ALL = range(4)
 ONCE, FROM, SHORT, INTERRUPT = range(4)
 FIELDS = {"choice": ("I", 4), "effect": ("I", 8), "error": ("i", 12), "functions": ("Q", 16), "left": ("q", 24), "tries": ("I", 32),
           "depth": ("I", 36), "clock_ns": ("q", 40), "persist": ("Q", 48), "calls": ("Q", 56), "failed": ("Q", 64), "last": ("Q", 72),
-          "n_sites": ("I", 80), "lost": ("I", 84)}
-MODULES_AT, SITES_AT = 88, 88 + MODULES * (4 + NAME)
+          "n_sites": ("I", 80), "lost": ("I", 84), "part": ("I", 88), "parts": ("I", 92)}
+MODULES_AT, SITES_AT = 96, 96 + MODULES * (4 + NAME)
 SITE = struct.Struct("<QIIII" + "II" * FRAMES)
 ROWS = re.findall(r"^X\((\w+), (\w+),", (HERE / "fault-functions.h").read_text(), re.M)
 FUNCTIONS = [name for name, _ in ROWS]
 
 
 class Control:
-    def __init__(self, path, depth=3):
+    def __init__(self, path, depth=3, part=(0, 0)):
         self.path = path
         with open(path, "w+b") as f:
             f.truncate(SITES_AT + SITES * SITE.size)
@@ -29,6 +29,7 @@ class Control:
         struct.pack_into("<I", self.map, 0, MAGIC)
         self.functions = (1 << 64) - 1
         self.tries, self.depth, self.before = 1, depth, 0
+        self.part, self.parts = part
 
     def __getattr__(self, name):
         form, at = FIELDS[name]

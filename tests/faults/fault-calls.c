@@ -160,7 +160,8 @@ ssize_t read(int fd, void *p, size_t n)
 
 ssize_t write(int fd, const void *p, size_t n)
 {
-    return !is_counter(n) && fault_now(FAULT_write) ? -1 : NEXT(write)(fd, p, fault_short(n));
+    /* Messages on standard error are what a program says of a fault. */
+    return fd != STDERR_FILENO && !is_counter(n) && fault_now(FAULT_write) ? -1 : NEXT(write)(fd, p, fault_short(n));
 }
 
 WRAP(ssize_t, pread, -1, (int fd, void *p, size_t n, off_t at), (fd, p, fault_short(n), at))

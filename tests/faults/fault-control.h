@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The file that tells libfault.so (fault.c) which calls fail. FAULT_CONTROL in the environment names it. A driver
- * (control.py) and all processes that it starts map it, so a running daemon can be told without a call. The layout is the
- * same on every machine that has the same byte order; control.py reads it with struct.
+ * (control.py) and all processes that it starts map it, so a running daemon can be told without a call. The layout is
+ * the same on every machine that has the same byte order; control.py reads it with struct.
  */
 #include <stdint.h>
 
@@ -36,15 +36,16 @@ struct fault_site {
 struct fault_control {
     uint32_t magic;
     uint32_t choice, effect;
-    int32_t error; /* errno of the failing call; 0: the one that fault.c has for the function */
+    int32_t error;      /* errno of the failing call; 0: the one that fault.c has for the function */
     uint64_t functions; /* bit n: function n of fault-functions.h can fail */
     int64_t left;
     uint32_t tries, depth;
     int64_t clock_ns; /* added to CLOCK_REALTIME, armed or not */
     uint64_t persist; /* functions that fail from now on (FAULT_FROM) */
     uint64_t calls, failed;
-    uint64_t last; /* hash of the site that failed last */
+    uint64_t last;          /* hash of the site that failed last */
     uint32_t n_sites, lost; /* lost: sites without an entry */
+    uint32_t part, parts;   /* FAULT_UNTRIED chooses only sites whose hash has the remainder @part by @parts; 0: all */
     struct {
         uint32_t hash;
         char name[FAULT_NAME];

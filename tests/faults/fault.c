@@ -160,10 +160,15 @@ static uint64_t group_of(enum fault_function f)
     return set;
 }
 
+static bool is_in_part(const struct fault_site *x)
+{
+    return control->parts == 0 || x->hash % control->parts == control->part;
+}
+
 static bool chosen(struct fault_site *x)
 {
     if (control->choice == FAULT_UNTRIED)
-        return x && __atomic_load_n(&x->tried, __ATOMIC_ACQUIRE) < control->tries && disarm();
+        return x && is_in_part(x) && __atomic_load_n(&x->tried, __ATOMIC_ACQUIRE) < control->tries && disarm();
     if (control->choice == FAULT_NTH) return __atomic_fetch_sub(&control->left, 1, __ATOMIC_ACQ_REL) == 0 && disarm();
     return false;
 }

@@ -31,8 +31,14 @@ class Findings(list):
         def say(what, log=""):
             site = symbols.path(control.last_site())
             self.append((scenario, site, what))
-            print(f"FOUND {scenario}: {what}\n    after {site}" + "".join(f"\n    | {x}" for x in log.splitlines()[-12:]), flush=True)
+            print(f"FOUND {scenario}: {what}\n    after {site}" + "".join(f"\n    | {x}" for x in excerpt(log.splitlines())), flush=True)
         return say
+
+
+def excerpt(lines):
+    """The end of a log, or the beginning of a sanitizer's report."""
+    report = next((i for i, x in enumerate(lines) if "anitizer" in x or "runtime error" in x), None)
+    return lines[-12:] if report is None else lines[max(0, report - 2):report + 30]
 
 
 class Turns:

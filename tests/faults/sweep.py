@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Fail each call of the C library that hobd and its clients make, once at each site, and see what they do.
 
-usage: sweep.py [--seconds N] [--depth N] [--effect once|from] [--keep DIR] [SCENARIO…]
+usage: sweep.py [--seconds N] [--depth N] [--effect once|from] [--part K/N] [--keep DIR] [SCENARIO…]
 
 tests/faults.sh builds what this needs. A site is a function and the path to its call: the return addresses up to
 --depth functions of the program itself (default 3). A scenario is repeated; each time the first call fails whose site
 did not fail yet, until none is left. With --effect from, all later calls that need the same (memory, descriptors, disk,
-network) fail too, until the step ends. After each fault the program must work, or refuse with a message and an exit
-status, and without faults it must then have every turn that it acknowledged, once. HOB_BUILD names the build.
+network) fail too, until the step ends. With --part K/N only the sites of one of N parts fail, so that N processes can
+share the work. After each fault the program must work, or refuse with a message and an exit status, and without faults
+it must then have every turn that it acknowledged, once. HOB_BUILD names the build.
 """
 import argparse
 import contextlib
@@ -45,11 +46,20 @@ def report(control, title, symbols, verbose):
     print("  " + ", ".join(f"{f} {tried[f]}/{n}" for f, n in reached.most_common()))
 
 
+def part_of(text):
+    """(0, 8) of "1/8"."""
+    k, n = map(int, text.split("/"))
+    if not 1 <= k <= n:
+        raise ValueError(text)
+    return k - 1, n
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("--seconds", type=float, default=3600)
     p.add_argument("--depth", type=int, default=3)
     p.add_argument("--effect", choices=("once", "from"), default="once")
+    p.add_argument("--part", type=part_of, default=(0, 0), metavar="K/N")
     p.add_argument("--verbose", action="store_true")
     p.add_argument("--keep")
     p.add_argument("scenarios", nargs="*")
@@ -67,7 +77,7 @@ def main():
             if a.scenarios and name not in a.scenarios:
                 continue
             if program not in controls:
-                controls[program] = Control(root / f"{program}.faults", a.depth)
+                controls[program] = Control(root / f"{program}.faults", a.depth, a.part)
                 if effect == FROM:  # without accept4() or epoll_wait() nobody can be answered
                     controls[program].only("memory", "descriptors", "disk", "locks", "processes", without="accept4")
             c, begun = controls[program], time.monotonic()

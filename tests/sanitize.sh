@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Build the C tests with the thread or memory sanitizer and run them.
+# usage: sh tests/sanitize.sh thread|memory [NAME…]
+#   NAME         programs whose path below tests/ begins with it (sched, session/test-threads). Default: those of the engine's threads
+#                and state (thread), those that pass no data through a library without instrumentation (memory)
+#   HOB_JOBS=N   how many compilers run at once (default: one a CPU)
+# The memory sanitizer needs clang. The C library's functions are known to it; other libraries (jansson, msgpack, PCRE2, cmocka) are not
+# instrumented, so that data from them looks uninitialized: a program that uses such data needs a build of these with -fsanitize=memory.
+# tests/run.sh runs all tests with the address and the thread sanitizer (HOB_TEST_SANITIZE).
+# It prints the report of each program that fails, and at the end "N passed, N failed". The exit status is 0, 1 (findings) or 2 (usage).
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+kind=${1:-}
+[ $# -eq 0 ] || shift
+case $kind in
+thread)
+    build=$top/build-tsan
+    options="-Db_sanitize=thread"
+    default="sched/ request/ jobs/ cache/ session/ sequence/ engine/ backend/test-compute-pool backend/test-kv-memory backend/test-forward
+        backend/test-timeslice backend/test-packed"
+    export TSAN_OPTIONS="${TSAN_OPTIONS:-exitcode=66:second_deadlock_stack=1}"
+    ;;
+memory)
+    build=$top/build-msan
+    options="-Db_sanitize=memory -Db_lundef=false"
+    default="sched/ cache/ libcommon/test-frame libcommon/test-proto-scan libcommon/test-buf libcommon/test-utf8 libcommon/test-units libcommon/test-conf
+        libcommon/test-sock libcommon/test-paths jobs/ session/test-session-log backend/test-compute-pool"
+    export CC=clang MSAN_OPTIONS="${MSAN_OPTIONS:-exitcode=66}"
+    ;;
+*)
+    sed -n '4,8s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+# shellcheck disable=SC2086 # options and names are words
+{
+    [ -f "$build/build.ninja" ] || meson setup "$build" "$top" --buildtype=debugoptimized $options -Dtests=enabled -Dman=disabled >/dev/null
+    [ $# -gt 0 ] || set -- $default
+}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# Each line: a program, as seen from the build folder, and its arguments.
+meson introspect "$build" --tests | python3 -c '
+import json, os, sys
+build, names = sys.argv[1], sys.argv[2:]
+for t in json.load(sys.stdin):
+    program = os.path.relpath(t["cmd"][0], build)
+    if any(program.startswith("tests/" + n) for n in names):
+        print(program, *t["cmd"][1:])
+' "$build" "$@" | sort >"$tmp/tests"
+[ -s "$tmp/tests" ] || { echo "sanitize: no test has such a name: $*" >&2; exit 2; }
+cut -d' ' -f1 "$tmp/tests" | sort -u | xargs ninja -C "$build" -j "${HOB_JOBS:-$(nproc)}" >"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+
+passed=0
+failed=0
+cd "$build"
+while read -r program arguments; do
+    # shellcheck disable=SC2086 # arguments are words
+    if timeout 600 "./$program" $arguments >"$tmp/log" 2>&1 </dev/null; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "=== $program $arguments"
+        cat "$tmp/log"
+    fi
+done <"$tmp/tests"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

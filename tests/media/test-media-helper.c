@@ -25,7 +25,7 @@ static const uint8_t pixel[] = {0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 
 static const uint8_t wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x08\0\0\0"
                              "\0\0\0\x40\0\x80\xff\x7f";
 
-#define GONE "the process that starts decoders has ended: files are refused until hobd starts again"
+#define ENDED "the process that starts decoders has ended: files are refused until hobd starts again"
 
 enum { STARTS = 8 /* of media-helper.c */ };
 
@@ -127,7 +127,7 @@ static void test_no_helper(void **state)
     assert_string_equal(error_text(-ENOENT), "/nowhere/hobd-decode cannot start: No such file or directory");
     assert_null(h);
     assert_int_equal(media_helper_new(&h, "/bin/true"), -ENODATA); /* a keeper that ends at once */
-    assert_string_equal(error_text(-ENODATA), GONE);
+    assert_string_equal(error_text(-ENODATA), ENDED);
     assert_null(h);
 }
 
@@ -209,7 +209,7 @@ static void test_killed_helpers(void **state)
     assert_int_equal(waitpid(-1, NULL, 0) > 0, 1);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
-        assert_string_equal(error_text(-ENODATA), "decoding: " GONE);
+        assert_string_equal(error_text(-ENODATA), "decoding: " ENDED);
     }
     media_helper_free(h);
 }

@@ -4,6 +4,7 @@
 #include "daemon/encoder/encoder.h"
 #include "daemon/model/adapter.h"
 #include "daemon/model/backend.h"
+#include "daemon/request/json-whole.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
@@ -18,24 +19,13 @@ DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
 
-/* What is said of one file. */
-struct object {
-    json_t *json;
-    bool partial; /* there was no memory for a value */
-};
-
-static void put(struct object *o, const char *key, json_t *value)
-{
-    if (json_object_set_new(o->json, key, value)) o->partial = true;
-}
-
 /* A string of the file that is not UTF-8 is null. */
-static void set_str(struct object *o, const char *key, const char *s, size_t len)
+static void set_str(json_t *o, const char *key, const char *s, size_t len)
 {
-    put(o, key, s && utf8_check(s, len) == len ? json_stringn(s, len) : json_null());
+    json_whole_set(o, key, s && utf8_check(s, len) == len ? json_stringn(s, len) : json_null());
 }
 
-static void set_gguf(struct object *o, const char *key, const struct gguf *g, const char *from)
+static void set_gguf(json_t *o, const char *key, const struct gguf *g, const char *from)
 {
     struct gguf_str s = {NULL, 0};
     if (gguf_get_str(g, from, &s)) s.data = NULL;
@@ -43,7 +33,7 @@ static void set_gguf(struct object *o, const char *key, const struct gguf *g, co
 }
 
 /* The bytes of each tensor type, and the type with the most bytes. */
-static void set_types(struct object *o, const struct gguf *g)
+static void set_types(json_t *o, const struct gguf *g)
 {
     json_t *types = json_object();
     const char *most = NULL, *key;
@@ -55,7 +45,7 @@ static void set_types(struct object *o, const struct gguf *g)
         const char *name = gguf_tensor_type_name(t->type, &block, &size);
         if (!name) name = "unknown";
         json_int_t had = json_integer_value(json_object_get(types, name));
-        if (json_object_set_new(types, name, json_integer(had + (json_int_t)t->size))) o->partial = true;
+        json_whole_set(types, name, json_integer(had + (json_int_t)t->size));
     }
     json_object_foreach(types, key, v)
     {
@@ -64,7 +54,7 @@ static void set_types(struct object *o, const struct gguf *g)
         most = key;
     }
     set_str(o, "type", most, most ? strlen(most) : 0);
-    put(o, "types", types);
+    json_whole_set(o, "types", types);
 }
 
 /* Checks whether hobd can run the file, with the functions that load it. @context and @memory stay 0 where they are
@@ -89,35 +79,35 @@ static int packed_here(const struct gguf *g)
     return backend_is_packed(NULL, g, dir);
 }
 
-static void set_error(struct object *o, const char *key, const char *path, int r)
+static void set_error(json_t *o, const char *key, const char *path, int r)
 {
     const char *why = error_text(r);
     size_t n = strlen(path);
     if (!strncmp(why, path, n) && why[n] == ':') why += n + 2;
     set_str(o, key, why, strlen(why));
-    if (json_is_null(json_object_get(o->json, key))) set_str(o, key, "unreadable file", 15);
+    if (json_is_null(json_object_get(o, key))) set_str(o, key, "unreadable file", 15);
 }
 
-static void set_packed(struct object *o, const struct gguf *g)
+static void set_packed(json_t *o, const struct gguf *g)
 {
     int r = packed_here(g);
-    put(o, "packed", r < 0 ? json_null() : json_boolean(r));
+    json_whole_set(o, "packed", r < 0 ? json_null() : json_boolean(r));
     if (r < 0) set_error(o, "packed_why", gguf_path(g), r);
 }
 
 /* Without a usable template a model still runs raw prompts, so the model is not refused. */
-static void set_template(struct object *o, const struct gguf *g)
+static void set_template(json_t *o, const struct gguf *g)
 {
     _cleanup_(template_freep) struct template *chat = NULL;
     struct gguf_str src;
     int r = gguf_get_str(g, "tokenizer.chat_template", &src);
     if (!r) r = template_new(&chat, src.data, src.len);
-    put(o, "template", json_boolean(!r));
+    json_whole_set(o, "template", json_boolean(!r));
     if (r < 0) set_error(o, "template_why", gguf_path(g), r);
 }
 
 /* The context length in the file, for any architecture. */
-static void set_context(struct object *o, const struct gguf *g, uint32_t context)
+static void set_context(json_t *o, const struct gguf *g, uint32_t context)
 {
     struct gguf_str arch;
     char key[96];
@@ -125,7 +115,7 @@ static void set_context(struct object *o, const struct gguf *g, uint32_t context
         snprintf(key, sizeof(key), "%.*s.context_length", (int)arch.len, arch.data);
         if (gguf_get_u32(g, key, &context)) context = 0;
     }
-    put(o, "context", context ? json_integer(context) : json_null());
+    json_whole_set(o, "context", context ? json_integer(context) : json_null());
 }
 
 /* An mmproj file, which a model can have beside itself. */
@@ -142,33 +132,32 @@ static int check_any(const struct gguf *g, uint32_t *context, size_t *memory, co
     return is_encoder(g) ? encoder_inspect(g, &takes, projector) : check(g, context, memory);
 }
 
-static void describe(struct object *o, const struct gguf *g)
+static void describe(json_t *o, const struct gguf *g)
 {
     uint32_t context = 0;
     size_t memory = 0;
     const char *projector = NULL;
     int r = check_any(g, &context, &memory, &projector);
-    put(o, "supported", json_boolean(!r));
+    json_whole_set(o, "supported", json_boolean(!r));
     if (r) set_error(o, "why", gguf_path(g), r);
-    put(o, "parts", json_integer(gguf_n_parts(g)));
-    put(o, "complete", json_boolean(r != -ENOENT)); /* a part is missing */
-    put(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    json_whole_set(o, "parts", json_integer(gguf_n_parts(g)));
+    json_whole_set(o, "complete", json_boolean(r != -ENOENT)); /* a part is missing */
+    json_whole_set(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
     set_gguf(o, "name", g, "general.name");
     set_gguf(o, "architecture", g, "general.architecture");
     set_types(o, g);
     set_context(o, g, context);
     set_template(o, g);
     set_gguf(o, "tokenizer", g, "tokenizer.ggml.model");
-    put(o, "encoder", projector ? json_string(projector) : json_null());
-    put(o, "memory_bytes", r || projector ? json_null() : json_integer((json_int_t)memory));
+    json_whole_set(o, "encoder", projector ? json_string(projector) : json_null());
+    json_whole_set(o, "memory_bytes", r || projector ? json_null() : json_integer((json_int_t)memory));
     set_packed(o, g);
 }
 
 /* Print @o, which is dropped; @r: what the file's error was. */
-static int print_object(struct object *o, int r)
+static int print_object(json_t *o, int r)
 {
-    char *text = o->partial ? NULL : json_dumps(o->json, JSON_COMPACT);
-    json_decref(o->json);
+    char *text = json_whole_text(o);
     if (!text) return error_say(-ENOMEM, "no memory for what is to be printed");
     bool printed = puts(text) != EOF && fflush(stdout) == 0;
     if (!printed) r = error_say(-EIO, "standard output: %s", strerror(errno));
@@ -180,28 +169,28 @@ int inspect_adapter_json(const char *path, const char *base)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL, *model = NULL;
     _cleanup_(adapter_closep) struct adapter *a = NULL;
-    struct object object = {.json = json_object()}, *o = &object;
+    json_t *o = json_object();
     int r = gguf_open(&g, path);
     set_str(o, "file", path, strlen(path));
     if (r) set_error(o, "error", path, r);
     if (r) return print_object(o, r);
     set_gguf(o, "architecture", g, "general.architecture");
-    put(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
-    put(o, "parts", json_integer(1));
+    json_whole_set(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    json_whole_set(o, "parts", json_integer(1));
     set_types(o, g);
     int e = gguf_open(&model, base);
     if (!e) e = adapter_open(&a, path, model);
-    put(o, "supported", json_boolean(!e));
+    json_whole_set(o, "supported", json_boolean(!e));
     if (e) set_error(o, "why", path, e);
-    if (!e) put(o, "matrices", json_integer((json_int_t)a->n_pairs));
-    if (!e) put(o, "activated", json_boolean(a->n_invocation > 0));
+    if (!e) json_whole_set(o, "matrices", json_integer((json_int_t)a->n_pairs));
+    if (!e) json_whole_set(o, "activated", json_boolean(a->n_invocation > 0));
     return print_object(o, 0);
 }
 
 int inspect_json(const char *path)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
-    struct object object = {.json = json_object()}, *o = &object;
+    json_t *o = json_object();
     int r = gguf_open(&g, path);
     set_str(o, "file", path, strlen(path));
     if (r)

@@ -2,26 +2,28 @@
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/request/draft-model.h"
+#include "daemon/request/json-whole.h"
 #include "daemon/request/named-users.h"
 #include "libcommon/hex.h"
+#include "libcommon/utf8.h"
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 static void set_int(json_t *o, const char *key, uint64_t v)
 {
-    json_object_set_new(o, key, json_integer((json_int_t)v));
+    json_whole_set(o, key, json_integer((json_int_t)v));
 }
 
 static void set_str(json_t *o, const char *key, const char *s)
 {
-    json_t *v = s ? json_string(s) : NULL; /* NULL too when it is not UTF-8 */
-    json_object_set_new(o, key, v ? v : json_null());
+    json_whole_set(o, key, s && utf8_check(s, strlen(s)) == strlen(s) ? json_string(s) : json_null());
 }
 
 static void set_real(json_t *o, const char *key, double v)
 {
-    json_object_set_new(o, key, json_real(round(v * 1000) / 1000));
+    json_whole_set(o, key, json_real(round(v * 1000) / 1000));
 }
 
 static void add_counts(json_t *o, const struct status_counts *c)
@@ -69,16 +71,16 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     }
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
     set_int(c, "bytes_disk", block * s->cache.blocks_disk);
-    json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));
+    json_whole_set(c, "hit_rate", json_real(round(rate * 1000) / 1000));
     set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
-    json_object_set_new(c, "disk", json_boolean(s->disk));
+    json_whole_set(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
         set_int(c, "shed", s->kv.shed_blocks);
         set_int(c, "disk_written", s->disk_stats.written);
         set_int(c, "disk_read", s->disk_stats.read);
         set_int(c, "disk_damaged", s->disk_stats.damaged);
     }
-    json_object_set_new(o, "cache", c);
+    json_whole_set(o, "cache", c);
 }
 
 /* accept_rate: null before the first token. */
@@ -86,7 +88,7 @@ static void add_drafted(json_t *x, uint64_t drafted, uint64_t accepted)
 {
     set_int(x, "drafted", drafted);
     set_int(x, "accepted", accepted);
-    json_object_set_new(x, "accept_rate", json_null());
+    json_whole_set(x, "accept_rate", json_null());
     if (drafted) set_real(x, "accept_rate", (double)accepted / (double)drafted);
 }
 
@@ -96,12 +98,12 @@ static void add_draft_model(json_t *o, const struct status_snapshot *s)
     const struct draft_model *d = s->engine->core.model.draft;
     const struct model_draft_stats *n = &s->kv.draft;
     json_t *x = d ? json_object() : json_null();
-    json_object_set_new(o, "draft_model", x);
+    json_whole_set(o, "draft_model", x);
     if (!d) return;
     set_str(x, "name", d->hparams.name);
     const char *path = s->engine->core.config.speculation.draft;
     set_str(x, "path", d->mtp ? s->engine->core.config.model_path : path);
-    json_object_set_new(x, "mtp", json_boolean(d->mtp));
+    json_whole_set(x, "mtp", json_boolean(d->mtp));
     set_int(x, "weights_bytes", d->backend->weight_bytes);
     set_int(x, "kv_bytes", d->backend->config.kv_bytes);
     add_drafted(x, s->counts.sums.model_drafted, s->counts.sums.model_accepted);
@@ -127,13 +129,13 @@ static void add_adapters(json_t *o, const struct status_snapshot *s)
         set_str(u, "name", x->name);
         set_int(u, "rank", rank);
         set_int(u, "matrices", x->file->n_pairs);
-        json_object_set_new(u, "activated", json_boolean(x->file->n_invocation > 0));
+        json_whole_set(u, "activated", json_boolean(x->file->n_invocation > 0));
         set_int(u, "bytes_memory", x->bytes);
-        json_array_append_new(list, u);
+        json_whole_append(list, u);
         sum += x->bytes;
     }
     set_int(o, "adapters_bytes", sum);
-    json_object_set_new(o, "adapters", list);
+    json_whole_set(o, "adapters", list);
 }
 
 /* Proposed tokens since the start. */
@@ -145,7 +147,7 @@ static void add_speculation(json_t *o, const struct status_snapshot *s)
     add_drafted(x, c->tokens_drafted, c->tokens_accepted);
     set_real(x, "tokens_pass", c->passes ? (double)tokens / (double)c->passes : 0);
     set_int(x, "bytes_memory", s->own.speculation_bytes);
-    json_object_set_new(o, "speculation", x);
+    json_whole_set(o, "speculation", x);
 }
 
 static void add_own(json_t *o, const struct status_snapshot *s)
@@ -156,7 +158,7 @@ static void add_own(json_t *o, const struct status_snapshot *s)
     set_int(own, "sessions_max_bytes", s->own.bytes_max);
     set_int(own, "constraints", s->own.constraints);
     set_int(own, "constraints_bytes", s->own.constraints_bytes);
-    json_object_set_new(o, "own", own);
+    json_whole_set(o, "own", own);
 }
 
 /* null: the counters are not readable. */
@@ -169,10 +171,10 @@ static void add_energy(json_t *o, const struct status_snapshot *s)
     }
     if (s->energy.known && s->all) { /* the idle power has the work of others in it */
         set_real(x, "idle_watts", s->energy.idle_watts);
-        json_object_set_new(x, "joules_prompt_token", json_real(s->energy.prompt_token));
-        json_object_set_new(x, "joules_answer_token", json_real(s->energy.answer_token));
+        json_whole_set(x, "joules_prompt_token", json_real(s->energy.prompt_token));
+        json_whole_set(x, "joules_answer_token", json_real(s->energy.answer_token));
     }
-    json_object_set_new(o, "energy", x);
+    json_whole_set(o, "energy", x);
 }
 
 /* A user whom a gateway names has the gateway's uid and a name. */
@@ -193,9 +195,9 @@ static void add_uids(json_t *o, const struct status_snapshot *s)
         add_counts(u, &s->uids[i].counts);
         add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s));
         if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);
-        json_array_append_new(list, u);
+        json_whole_append(list, u);
     }
-    json_object_set_new(o, "uids", list);
+    json_whole_set(o, "uids", list);
 }
 
 /* Of the last seconds. */
@@ -210,7 +212,7 @@ static void add_rates(json_t *o, const struct rates_sum *s)
     set_real(r, "prefill_tok_s", s->read);
     set_real(r, "decode_tok_s", s->written);
     add_drafted(r, s->drafted, s->accepted);
-    json_object_set_new(o, "rolling", r);
+    json_whole_set(o, "rolling", r);
 }
 
 /* null: the model takes no images. */
@@ -219,7 +221,7 @@ static void add_encoder(json_t *o, const struct status_snapshot *s)
     const struct media_stats *m = &s->media;
     char identity[2 * sizeof(m->identity) + 1];
     json_t *x = s->has_media ? json_object() : json_null();
-    json_object_set_new(o, "encoder", x);
+    json_whole_set(o, "encoder", x);
     if (!s->has_media) return;
     hex_write(identity, m->identity, sizeof(m->identity));
     set_str(x, "projector", m->projector);
@@ -240,7 +242,7 @@ static void add_embeddings(json_t *o, const struct status_snapshot *s)
 {
     const struct hparams *h = &s->engine->core.model.backend->hparams;
     json_t *x = h->embedding.pooling ? json_object() : json_null();
-    json_object_set_new(o, "embeddings", x);
+    json_whole_set(o, "embeddings", x);
     if (!h->embedding.pooling) return;
     set_str(x, "pooling", pooling_name(h->embedding.pooling));
     set_int(x, "dims", s->engine->core.vectors.dim);
@@ -267,11 +269,11 @@ static void add_groups(json_t *o, const struct status_snapshot *s)
         set_int(x, "blocks_used", used);
         set_int(x, "bytes", b->kv_blocks[g] * block);
         set_int(x, "bytes_used", used * block);
-        json_array_append_new(list, x);
+        json_whole_append(list, x);
         sum += used * block;
     }
     set_int(o, "kv_bytes_used", sum);
-    json_object_set_new(o, "kv_groups", list);
+    json_whole_set(o, "kv_groups", list);
 }
 
 static void add_model(json_t *o, const struct status_snapshot *s)
@@ -284,7 +286,7 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     set_int(o, "ctx", s->engine->core.model.ctx);
     set_int(o, "vocab", s->engine->core.model.vocab);
     set_int(o, "weights_bytes", b->weight_bytes);
-    json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
+    json_whole_set(o, "weights_mapped", json_boolean(b->weights_mapped));
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks[0]);
@@ -335,7 +337,5 @@ char *status_json(const struct status_snapshot *s)
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);
-    char *text = json_dumps(o, JSON_COMPACT);
-    json_decref(o);
-    return text;
+    return json_whole_text(o);
 }

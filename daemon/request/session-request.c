@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests about sessions: list, show, rename, fork and remove. */
 #include "daemon/request/finish.h"
+#include "daemon/request/json-whole.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "daemon/request/types.h"
@@ -18,8 +19,7 @@
 /* Takes @json. 0 or -ENOMEM. */
 static int set_answer(struct request *r, json_t *json)
 {
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
+    char *text = json_whole_text(json);
     if (!text) return error_say(-ENOMEM, "no memory for the answer");
     r->end = (struct proto_event){.type = PROTO_EV_SESSIONS, .sessions = {.data = text, .len = strlen(text)}};
     return 0;
@@ -40,7 +40,7 @@ static json_t *json_text(const char *data, size_t len)
 
 static void set(json_t *o, const char *key, uint64_t v)
 {
-    json_object_set_new(o, key, json_integer((json_int_t)v));
+    json_whole_set(o, key, json_integer((json_int_t)v));
 }
 
 static json_t *describe_page(const struct session_page *p)
@@ -49,22 +49,22 @@ static json_t *describe_page(const struct session_page *p)
     for (size_t i = 0; i < p->n; i++) {
         const struct session_info *x = &p->all[i];
         json_t *o = json_object();
-        json_object_set_new(o, "name", json_text(x->name->data, x->name->len));
+        json_whole_set(o, "name", json_text(x->name->data, x->name->len));
         set(o, "used", x->used / 1000000);
         set(o, "messages", x->messages);
         set(o, "tokens", x->ids);
-        json_object_set_new(o, "raw", json_boolean(x->ids && !x->messages));
+        json_whole_set(o, "raw", json_boolean(x->ids && !x->messages));
         set(o, "bytes", x->disk || x->shared ? x->disk : x->bytes);
         set(o, "shared", x->shared);
-        json_object_set_new(o, "busy", json_boolean(x->busy));
-        json_array_append_new(out, o);
+        json_whole_set(o, "busy", json_boolean(x->busy));
+        json_whole_append(out, o);
     }
     return out;
 }
 
 static void set_text(json_t *o, const char *key, const struct proto_text *t)
 {
-    if (t->len) json_object_set_new(o, key, json_text(t->data, t->len));
+    if (t->len) json_whole_set(o, key, json_text(t->data, t->len));
 }
 
 static json_t *describe_media(const struct proto_message *m)
@@ -73,13 +73,13 @@ static json_t *describe_media(const struct proto_message *m)
     for (size_t i = 0; i < m->n_media; i++) {
         const struct proto_media *x = &m->media[i];
         json_t *o = json_object();
-        json_object_set_new(o, "kind", json_string(proto_media_name(x->kind)));
+        json_whole_set(o, "kind", json_string(proto_media_name(x->kind)));
         set(o, "at", x->at);
         set(o, "bytes", blob_size(x->file));
         if (x->kind == PROTO_MEDIA_SOUND) set(o, "samples", x->samples);
         if (x->kind == PROTO_MEDIA_IMAGE) set(o, "width", x->width);
         if (x->kind == PROTO_MEDIA_IMAGE) set(o, "height", x->height);
-        json_array_append_new(list, o);
+        json_whole_append(list, o);
     }
     return list;
 }
@@ -87,19 +87,19 @@ static json_t *describe_media(const struct proto_message *m)
 static json_t *describe_message(const struct proto_message *m)
 {
     json_t *o = json_object(), *calls = json_array();
-    json_object_set_new(o, "role", json_text(m->role.data, m->role.len));
-    json_object_set_new(o, "content", json_text(m->content.data, m->content.len));
+    json_whole_set(o, "role", json_text(m->role.data, m->role.len));
+    json_whole_set(o, "content", json_text(m->content.data, m->content.len));
     set_text(o, "thinking", &m->thinking);
     for (size_t i = 0; i < m->n_calls; i++) {
         json_t *call = json_object();
         set_text(call, "id", &m->calls[i].id);
         set_text(call, "name", &m->calls[i].name);
         set_text(call, "arguments", &m->calls[i].arguments);
-        json_array_append_new(calls, call);
+        json_whole_append(calls, call);
     }
-    if (m->n_calls) json_object_set(o, "tool_calls", calls);
+    if (m->n_calls) json_whole_set(o, "tool_calls", json_incref(calls));
     json_decref(calls);
-    if (m->n_media) json_object_set_new(o, "media", describe_media(m));
+    if (m->n_media) json_whole_set(o, "media", describe_media(m));
     set_text(o, "tool_call_id", &m->call_id);
     set_text(o, "name", &m->name);
     return o;
@@ -108,13 +108,13 @@ static json_t *describe_message(const struct proto_message *m)
 static json_t *describe_outcome(const struct session_outcome *out)
 {
     json_t *o = json_object(), *usage = json_object();
-    json_object_set_new(o, "uuid", json_string(out->uuid));
-    json_object_set_new(o, "reason", json_string(proto_reason_name(out->reason)));
+    json_whole_set(o, "uuid", json_string(out->uuid));
+    json_whole_set(o, "reason", json_string(proto_reason_name(out->reason)));
     set(usage, "prompt", out->usage_prompt);
     set(usage, "cached", out->usage_cached);
     set(usage, "completion", out->usage_completion);
     if (out->usage_thinking) set(usage, "thinking", out->usage_thinking);
-    json_object_set_new(o, "usage", usage);
+    json_whole_set(o, "usage", usage);
     return o;
 }
 
@@ -128,22 +128,22 @@ static json_t *describe(const struct session *x)
     };
     const struct session_content *c = session_content(x);
     json_t *o = json_object(), *messages = json_array();
-    json_object_set_new(o, "name", json_text(session_name(x)->data, session_name(x)->len));
+    json_whole_set(o, "name", json_text(session_name(x)->data, session_name(x)->len));
     set(o, "used", session_last_use(x) / 1000000);
-    json_object_set_new(o, "raw", json_boolean(c->raw));
-    json_object_set_new(o, "context", json_string(policies[c->context]));
+    json_whole_set(o, "raw", json_boolean(c->raw));
+    json_whole_set(o, "context", json_string(policies[c->context]));
     set(o, "tokens", c->n_ids);
     for (size_t i = 0; i < c->n_messages; i++) {
-        json_array_append_new(messages, describe_message(&c->messages[i]));
+        json_whole_append(messages, describe_message(&c->messages[i]));
     }
     set_text(o, "adapter", &c->adapter);
     set_text(o, "failed", &c->failed);
     set_text(o, "note", &c->note);
-    if (c->n_outcomes) json_object_set_new(o, "outcome", describe_outcome(&c->outcomes[c->n_outcomes - 1]));
+    if (c->n_outcomes) json_whole_set(o, "outcome", describe_outcome(&c->outcomes[c->n_outcomes - 1]));
     if (c->raw)
-        json_object_set_new(o, "text", json_text(c->text.data, c->text.len));
+        json_whole_set(o, "text", json_text(c->text.data, c->text.len));
     else
-        json_object_set(o, "messages", messages);
+        json_whole_set(o, "messages", json_incref(messages));
     json_decref(messages);
     return o;
 }

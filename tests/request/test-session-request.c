@@ -4,6 +4,8 @@
 #include "libcommon/blob.h"
 #include "tests/engine/harness.h"
 #include <errno.h>
+#include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 static void test_busy(void **state)
@@ -104,13 +106,64 @@ static void test_show_an_image(void **state)
     assert_error(harness_run(h, &next), EOPNOTSUPP, "the model reads no images: it has no encoder (--mmproj)");
 }
 
+static atomic_long left = -1; /* allocations of the JSON library, behind which one fails; -1: none does */
+
+static void *allocate(size_t n)
+{
+    return left >= 0 && atomic_fetch_sub(&left, 1) == 0 ? NULL : malloc(n);
+}
+
+/* The answer to @type while each allocation fails: @want, or an error. Of a status only the names count. */
+static void whole_or_error(struct harness *h, enum proto_type type, const char *want)
+{
+    unsigned errors = 0;
+    for (long n = 0;; n++) {
+        struct proto_request r = harness_simple(type);
+        if (type == PROTO_SESSION_SHOW) assert_int_equal(proto_text_set(&r.name, "s", 1), 0);
+        left = n;
+        struct answer *a = harness_run(h, &r);
+        bool failed = atomic_exchange(&left, -1) < 0;
+        if (a->last.type == PROTO_EV_ERROR)
+            assert_error(a, ENOMEM, "no memory");
+        else if (type == PROTO_STATUS)
+            assert_int_equal(count(a->last.status.data, "\":"), count(want, "\":"));
+        else
+            assert_string_equal(a->last.sessions.data, want);
+        errors += a->last.type == PROTO_EV_ERROR;
+        harness_forget(h);
+        if (!failed) break;
+    }
+    assert_in_range(errors, 10, 10000);
+}
+
+static void test_whole_or_an_error(void **state)
+{
+    static const enum proto_type types[] = {PROTO_SESSION_SHOW, PROTO_SESSION_LIST, PROTO_STATUS};
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = harness_user("s", "the");
+    r.gen.max_tokens = 1;
+    assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+    for (int i = 0; i < 3; i++) {
+        r = harness_simple(types[i]);
+        if (types[i] == PROTO_SESSION_SHOW) assert_int_equal(proto_text_set(&r.name, "s", 1), 0);
+        struct answer *a = harness_run(h, &r);
+        char *want = strdup(types[i] == PROTO_STATUS ? a->last.status.data : a->last.sessions.data);
+        assert_non_null(want);
+        whole_or_error(h, types[i], want);
+        free(want);
+    }
+}
+
 int main(void)
 {
+    json_set_alloc_funcs(allocate, free);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_busy),
         TEST(test_list_in_pages),
         TEST(test_show_an_image),
+        TEST(test_whole_or_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/json-whole.h"
+#include "libcommon/buf.h"
+#include <stdbool.h>
+
+static _Thread_local bool partial; /* a value is missing */
+
+void json_whole_set(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value)) partial = true;
+}
+
+void json_whole_append(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value)) partial = true;
+}
+
+static int add(const char *text, size_t n, void *to)
+{
+    if (buf_append(to, text, n) == 0) return 0;
+    partial = true;
+    return -1;
+}
+
+/* jansson 2.14 ignores that there is no memory for the text of a key, so that the errors of add() count. */
+char *json_whole_text(json_t *json)
+{
+    struct buf text = BUF_INIT;
+    size_t n;
+    if (json_dump_callback(json, add, &text, JSON_COMPACT) || buf_append(&text, "", 1)) partial = true;
+    if (partial) buf_fini(&text);
+    partial = false;
+    json_decref(json);
+    return buf_steal(&text, &n);
+}

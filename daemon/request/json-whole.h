@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * JSON text that is complete, or none: a value for which there was no memory is remembered until json_whole_text(), so
+ * that it need not be checked where it is set. Each thread makes one text at a time.
+ */
+#include <jansson.h>
+
+/* As json_object_set_new and json_array_append_new; they take @value, which is NULL if there was no memory for it. */
+void json_whole_set(json_t *object, const char *key, json_t *value);
+void json_whole_append(json_t *array, json_t *value);
+
+/* Takes @json. Its text, which the caller frees; NULL: there was no memory for it or for one of the values since the
+ * last call of this thread. */
+char *json_whole_text(json_t *json);

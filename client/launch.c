@@ -15,12 +15,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define LAUNCH_POLL_MS 5
 #define LAUNCH_WAIT_MS 60000 /* usually milliseconds, because hobd listens before it loads the model */
 #define LAUNCH_TAIL    4096  /* bytes at the end of the log that are searched */
-
-extern char **environ;
 
 static bool launch_runnable(const char *path)
 {

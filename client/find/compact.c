@@ -33,8 +33,8 @@ static int renumber(struct store *s, const struct move *m)
     if (r == 0) r = store_prepare(s, &content, "UPDATE content SET row = ? WHERE id = ?");
     for (uint64_t i = 0; r == 0 && i < m->n; i++) {
         sqlite3_reset(chunk);
-        sqlite3_bind_int64(chunk, 1, (sqlite3_int64)(m->from - m->to));
-        sqlite3_bind_int64(chunk, 2, (sqlite3_int64)(m->from + i));
+        sqlite3_bind_int64(chunk, 1, (sqlite3_int64)m->from - (sqlite3_int64)m->to);
+        sqlite3_bind_int64(chunk, 2, (sqlite3_int64)m->from + (sqlite3_int64)i);
         r = store_step(s, chunk);
     }
     if (r < 0) return r;

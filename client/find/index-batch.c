@@ -168,7 +168,7 @@ static int put_content(struct index *x, const struct batch *b, const struct batc
     r = step_once(&x->store, content);
     *id = sqlite3_last_insert_rowid(x->store.db);
     for (size_t i = 0; r == 0 && i < f->n; i++) {
-        sqlite3_bind_int64(chunk, 1, (sqlite3_int64)(row + i));
+        sqlite3_bind_int64(chunk, 1, (sqlite3_int64)row + (sqlite3_int64)i);
         sqlite3_bind_int64(chunk, 2, b->chunks[f->first + i].first);
         sqlite3_bind_int64(chunk, 3, b->chunks[f->first + i].last);
         r = step_once(&x->store, chunk);

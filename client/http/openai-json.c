@@ -51,7 +51,7 @@ json_t *openai_usage(const struct completion *c)
     json_t *prompt = json_pack("{s:I}", "cached_tokens", (json_int_t)c->cached);
     if (c->heard) json_object_set_new(prompt, "audio_tokens", json_integer((json_int_t)c->heard));
     return json_pack("{s:I, s:I, s:I, s:o, s:{s:I}}", "prompt_tokens", (json_int_t)c->prompt, "completion_tokens",
-                     (json_int_t)c->completed, "total_tokens", (json_int_t)(c->prompt + c->completed),
+                     (json_int_t)c->completed, "total_tokens", (json_int_t)c->prompt + (json_int_t)c->completed,
                      "prompt_tokens_details", prompt, "completion_tokens_details", "reasoning_tokens",
                      (json_int_t)c->thought);
 }

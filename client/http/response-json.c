@@ -92,7 +92,7 @@ json_t *response_usage(const struct response_tokens *t)
     return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)t->prompt,
                      "input_tokens_details", "cached_tokens", (json_int_t)t->cached, "cache_write_tokens", 0,
                      "output_tokens", (json_int_t)t->completed, "output_tokens_details", "reasoning_tokens",
-                     (json_int_t)t->thought, "total_tokens", (json_int_t)(t->prompt + t->completed));
+                     (json_int_t)t->thought, "total_tokens", (json_int_t)t->prompt + (json_int_t)t->completed);
 }
 
 json_t *response_part(bool thinking, const char *text, size_t n)

@@ -13,10 +13,9 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define METADATA_LINE_MAX (1u << 20) /* of the output for one file, which is a few strings */
-
-extern char **environ;
 
 /* Start hobd with the descriptor @out as standard output. */
 static int metadata_start(char **argv, int out, pid_t *pid)

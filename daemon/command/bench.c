@@ -121,7 +121,7 @@ static void cpu_name(char *out, size_t size)
     snprintf(out, size, "unknown");
     while (f && fgets(line, sizeof(line), f)) {
         char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", 10)) continue;
+        if (!colon || strncmp(line, "model name", 10) != 0) continue;
         colon[strcspn(colon, "\n")] = 0;
         snprintf(out, size, "%s", colon + 2);
         return;

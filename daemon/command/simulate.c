@@ -47,7 +47,7 @@ struct options {
 static int parse_policy(struct options *o, const char *s)
 {
     for (int i = 0; i < SIM_POLICIES; i++) {
-        if (strcmp(s, sim_policy_names[i])) continue;
+        if (strcmp(s, sim_policy_names[i]) != 0) continue;
         o->policies[0] = (enum sim_policy)i;
         o->n_policies = 1;
         return 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* NOLINTNEXTLINE(misc-redundant-expression): two names of one limit */
 _Static_assert(MEDIA_FILE_MAX == PROTO_FILE_MAX, "the limits of files differ");
 
 int media_source_new(struct media_source **out, struct blob *file)

@@ -114,7 +114,7 @@ static int check_values(const struct adapter *a, const struct gguf_tensor *t)
         for (uint64_t j = 0; j < n; j++)
             if (!isfinite(v[j]))
                 return error_say(-EINVAL, "%s: tensor '%s' has the value %g at index %llu", gguf_path(a->gguf), name,
-                                 (double)v[j], (unsigned long long)(i + j));
+                                 (double)v[j], (unsigned long long)i + j);
     }
     return 0;
 }

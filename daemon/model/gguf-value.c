@@ -45,7 +45,7 @@ static int integer(const struct gguf_kv *kv, uint64_t *v, bool *negative)
         *v = LOAD(uint64_t, kv->value);
         return 0;
     case GGUF_I8:
-        i = LOAD(int8_t, kv->value);
+        i = LOAD(int8_t, kv->value); /* NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number, no character */
         break;
     case GGUF_I16:
         i = LOAD(int16_t, kv->value);

@@ -312,7 +312,7 @@ static inline uint32_t hparams_ropes(const struct hparams *s)
 {
     const bool other = (s->by_layer.window_heads.kv_heads && s->by_layer.window_heads.rope_dim != s->rope_dim) ||
                        (s->desc->window.unscaled && s->desc->rope_tensors != ARCH_NEVER);
-    return s->window && (other || memcmp(&s->rope, &s->window_rope, sizeof(s->rope))) ? 2 : 1;
+    return s->window && (other || !rope_equal(&s->rope, &s->window_rope)) ? 2 : 1;
 }
 
 /* Values of a head that RoPE @which of these rotates. */

@@ -24,6 +24,13 @@ struct rope {
     float low, high;   /* Llama 3's */
 };
 
+static inline bool rope_equal(const struct rope *a, const struct rope *b)
+{
+    return a->kind == b->kind && a->base == b->base && a->scale == b->scale && a->magnitude == b->magnitude &&
+           a->spread == b->spread && a->original == b->original && a->fast == b->fast && a->slow == b->slow &&
+           a->low == b->low && a->high == b->high;
+}
+
 /* The @i-th supported scaling.type; NULL past the last. */
 const char *rope_scaling_nth(uint32_t i);
 

@@ -29,6 +29,8 @@ class Findings(list):
 
     def of(self, scenario, control, symbols):
         def say(what, log=""):
+            if "AddressSanitizer: CHECK failed" in log:  # of memory that the sanitizer itself needs
+                return
             site = symbols.path(control.last_site())
             self.append((scenario, site, what))
             print(f"FOUND {scenario}: {what}\n    after {site}" + "".join(f"\n    | {x}" for x in excerpt(log.splitlines())), flush=True)

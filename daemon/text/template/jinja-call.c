@@ -57,7 +57,7 @@ static bool take(struct rest *rest, const char *name, size_t len, struct jj_valu
 {
     for (size_t i = 0; i < rest->args->n_kw; i++) {
         const struct jj_kwarg *k = &rest->args->kw[i];
-        if (rest->used[i] || k->name->len != len || memcmp(k->name->p, name, len)) continue;
+        if (rest->used[i] || k->name->len != len || memcmp(k->name->p, name, len) != 0) continue;
         rest->used[i] = true;
         *out = k->v;
         return true;

@@ -74,7 +74,7 @@ static enum jj_op skip_comparison(struct jj_parser *p)
 {
     if (p->t->type == JJ_T_OP && p->t->op >= JJ_OP_EQ && p->t->op <= JJ_OP_GE) return (p->t++)->op;
     if (jj_skip_name(p, "in")) return JJ_OP_IN;
-    if (!jj_at_name(p, "not") || p->t[1].type != JJ_T_NAME || p->t[1].len != 2 || memcmp(p->t[1].p, "in", 2))
+    if (!jj_at_name(p, "not") || p->t[1].type != JJ_T_NAME || p->t[1].len != 2 || memcmp(p->t[1].p, "in", 2) != 0)
         return JJ_OP_NONE;
     p->t += 2;
     return JJ_OP_NOTIN;

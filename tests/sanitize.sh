@@ -8,7 +8,7 @@
 # The memory sanitizer needs clang. The C library's functions are known to it; other libraries (jansson, msgpack, PCRE2, cmocka) are not
 # instrumented, so that data from them looks uninitialized: a program that uses such data needs a build of these with -fsanitize=memory.
 # tests/run.sh runs all tests with the address and the thread sanitizer (HOB_TEST_SANITIZE).
-# It prints the report of each program that fails, and at the end "N passed, N failed". The exit status is 0, 1 (findings) or 2 (usage).
+# It prints each program and the report of those that fail, and at the end "N passed, N failed". The exit status is 0, 1 (findings) or 2 (usage).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -61,6 +61,7 @@ while read -r program arguments; do
     # shellcheck disable=SC2086 # arguments are words
     if timeout 600 "./$program" $arguments >"$tmp/log" 2>&1 </dev/null; then
         passed=$((passed + 1))
+        echo "ok $program"
     else
         failed=$((failed + 1))
         echo "=== $program $arguments"

@@ -257,7 +257,7 @@ static int remove_one(const struct models_options *o, const char *given)
     if (r == -ENOENT || (r == 0 && !removed))
         r = error_say(-ENOENT, "no %s '%s' in %s", o->adapter_of ? "adapter" : "model", p.name,
                       p.folder ? p.folder : "your models folder");
-    if (r == 0 && removed && !o->adapter_of && loaded_by(p.name, o->system))
+    if (r == 0 && removed && !o->adapter_of && loaded_by(p.name, o->system) > 0)
         log_info("a daemon still uses the model %s; to stop it: hob stop -m '%s'", p.name, p.name);
     place_close(&p);
     return r;

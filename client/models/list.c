@@ -58,7 +58,9 @@ static int listing_add(struct listing *l, int dir, const char *path, const char 
     e = &l->e[l->n++];
     *e = (struct entry){.name = strndup(file, strlen(file) - 5), .folder = folder, .link = link_target(dir, file)};
     if (!e->name || asprintf(&e->path, "%s/%s", path, file) < 0) return -ENOMEM;
-    e->loaded = loaded_by(e->name, strcmp(folder, "system") == 0);
+    int r = loaded_by(e->name, strcmp(folder, "system") == 0);
+    if (r < 0) return error_in(r, "%s: whether a daemon has loaded it", e->name);
+    e->loaded = r;
     return 0;
 }
 

@@ -102,7 +102,7 @@ static void set_template(json_t *o, const struct gguf *g)
     struct gguf_str src;
     int r = gguf_get_str(g, "tokenizer.chat_template", &src);
     if (!r) r = template_new(&chat, src.data, src.len);
-    json_whole_set(o, "template", json_boolean(!r));
+    json_whole_set(o, "template", r == -ENOMEM ? NULL : json_boolean(!r));
     if (r < 0) set_error(o, "template_why", gguf_path(g), r);
 }
 

@@ -150,13 +150,12 @@ def test_no_home(tmp_path, one_layer):
 
 
 def test_packed_weights_that_cannot_be_looked_up(tmp_path, one_layer):
-    """hob models says that it does not know, and why, or it fails; it never says "no" of a model that has them."""
+    """hob models says that it does not know, and why, or it fails; it never says "no" of a model that has them, or is loaded."""
     h, c = Home(tmp_path, one_layer), Control(tmp_path / "faults")
     h.daemon()
     packed = h.root / "cache" / "hob" / "packed"
     while not (list(packed.glob("*.hobw")) and list(packed.glob("*.id"))):
         time.sleep(0.01)
-    h.hob("stop", check=0)
     c.only("descriptors", "input", "memory")
     command, whys = (HOB, "models", "list", "--json"), set()
     env = {"LD_PRELOAD": str(LIBRARY), "FAULT_CONTROL": str(c.path)}
@@ -167,9 +166,11 @@ def test_packed_weights_that_cannot_be_looked_up(tmp_path, one_layer):
         fired = c.disarm()
         assert status == 0 or err
         for m in json.loads(out) if status == 0 else []:
+            assert m["loaded"] and m["template"] or not m["supported"], (m, Symbols([HOBD, HOB]).path(c.last_site()))
             assert m["packed"] in (True, None) or not m["supported"], (m, Symbols([HOBD, HOB]).path(c.last_site()))
             assert ("packed_why" in m) == (m["packed"] is None)
             whys |= {m.get("packed_why")}
     assert {None, "Too many open files"} <= whys
     site = next(s for s in c.sites() if s[1] == "openat" and any("partfile_open" in Symbols([HOBD]).name(*f) for f in s[4]))
     assert site[3]
+    h.stop()

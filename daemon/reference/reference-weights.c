@@ -245,7 +245,7 @@ int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, flo
     uint32_t block = 1, bytes = 0;
     const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
     for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++) {
-        if (strcmp(name, types[i].name)) continue;
+        if (strcmp(name, types[i].name) != 0) continue;
         uint64_t stride = t->dims[0] / block * bytes;
         for (uint64_t r = 0; r < rows; r++)
             types[i].decode(out + r * t->dims[0], (const uint8_t *)t->data + (row + r) * stride, t->dims[0]);

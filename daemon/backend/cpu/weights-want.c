@@ -36,7 +36,7 @@ int weights_find(const struct weights_plan *p, const char *name, uint64_t k, uin
     const struct gguf_tensor *t = gguf_find_tensor(p->g, name);
     char has[96], says[96];
     if (!t) return error_say(-EINVAL, "%s: tensor '%s' is missing", gguf_path(p->g), name);
-    if (memcmp(t->dims, want, sizeof(want)))
+    if (memcmp(t->dims, want, sizeof(want)) != 0)
         return error_say(-EINVAL, "%s: tensor '%s' is %s, but the model's keys say %s", gguf_path(p->g), name,
                          dims_text(has, t->dims), dims_text(says, want));
     *out = t;

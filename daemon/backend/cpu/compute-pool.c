@@ -97,7 +97,7 @@ static uint32_t share_begin(const struct compute_pool *p, uint32_t thread)
 /* A part of what is left, so that all threads finish at about the same time. */
 static uint32_t piece(const struct compute_pool *p, uint32_t left)
 {
-    uint32_t size = left / 4;
+    uint32_t size = left / 2;
     size = size > p->most ? p->most : size - size % p->least;
     if (size < p->least) size = p->least;
     return size < left ? size : left;

@@ -29,6 +29,7 @@ static void end(struct request *r, struct seq *s, bool keep, struct proto_event 
         request_end_in_job(r, s, ev);
         return;
     }
+    proto_event_fini(&r->end); /* an answer that a job has begun */
     r->end = *ev;
     *ev = (struct proto_event){0};
     if (s && r->turn.session && keep && s->generated && turn_keep(r)) return;

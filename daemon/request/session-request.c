@@ -190,7 +190,9 @@ static int begin_remove(struct request *r)
 static int list(struct request *r)
 {
     int result = set_answer(r, describe_page(&r->page));
-    return result < 0 ? result : proto_text_set(&r->end.next, r->page.next, strlen(r->page.next));
+    if (result < 0) return result;
+    result = proto_text_set(&r->end.next, r->page.next, strlen(r->page.next));
+    return result < 0 ? error_say(result, "no memory for the answer") : 0;
 }
 
 static int show(struct request *r)

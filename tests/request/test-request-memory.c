@@ -57,11 +57,37 @@ static void test_progress(void **state)
     assert_true(a[1]->events < a[0]->events);
 }
 
+/* The cursor of a list is set when its text exists, which is freed (sanitizers see it). */
+static void test_list_without_a_cursor(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = harness_user(i ? "first" : "second", "the");
+        r.gen.max_tokens = 1;
+        assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+    }
+    struct proto_request r = harness_simple(PROTO_SESSION_LIST);
+    r.limit = 1;
+    struct answer *a = harness_run(h, &r);
+    const size_t n = a->last.next.len;
+    assert_true(n > 0);
+    harness_hold(h);
+    r = harness_simple(PROTO_SESSION_LIST);
+    r.limit = 1;
+    uint64_t id = harness_submit(h, &r);
+    memory_fail_size(n + 1);
+    harness_go(h);
+    assert_error(harness_wait(h, id), ENOMEM, "no memory for the answer");
+    assert_true(memory_end());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_piece_of_an_answer, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_progress, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_list_without_a_cursor, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests_name("lost", tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Build the C tests with the thread or memory sanitizer and run them.
 # usage: sh tests/sanitize.sh thread|memory [NAME…]
-#   NAME         programs whose path below tests/ begins with it (sched, session/test-threads). Default: those of the engine's threads
-#                and state (thread), those that pass no data through a library without instrumentation (memory)
+#   NAME         programs whose path below tests/ begins with it (sched, session/test-threads). Default: those of modules with
+#                threads (thread; the scheduler has none), those that pass no data through a library without instrumentation (memory)
 #   HOB_JOBS=N   how many compilers run at once (default: one a CPU)
 # The memory sanitizer needs clang. The C library's functions are known to it; other libraries (jansson, msgpack, PCRE2, cmocka) are not
 # instrumented, so that data from them looks uninitialized: a program that uses such data needs a build of these with -fsanitize=memory.
@@ -18,7 +18,7 @@ case $kind in
 thread)
     build=$top/build-tsan
     options="-Db_sanitize=thread"
-    default="sched/ request/ jobs/ cache/ session/ sequence/ engine/ backend/test-compute-pool backend/test-kv-memory backend/test-forward
+    default="request/ jobs/ cache/ session/ sequence/ engine/ backend/test-compute-pool backend/test-kv-memory backend/test-forward
         backend/test-timeslice backend/test-packed"
     export TSAN_OPTIONS="${TSAN_OPTIONS:-exitcode=66:second_deadlock_stack=1}"
     ;;

@@ -39,14 +39,13 @@ static void add_action(struct decision *d, uint32_t index, enum sched_reason rea
 
 /* --- the current state --- */
 
-/* The request @r runs: note how many shared tokens it will compute for its group. None if it has computed them already
- * or is paused. */
+/* The request @r runs: note that it will compute shared tokens for its group. It does not if it has computed them
+ * already or is paused. */
 static void mark_progress(const struct decision *d, const struct sched_req *r, uint32_t index)
 {
-    uint32_t *progress = d->x.progress, left = r->known - r->computed;
-    if (r->paused || left <= 1) return;
-    if (left > progress[index]) progress[index] = left;
-    if (r->group != SCHED_NONE && r->shared > progress[r->group]) progress[r->group] = r->shared;
+    if (r->paused || r->known - r->computed <= 1) return;
+    d->x.progress[index] = true;
+    if (r->group != SCHED_NONE && r->shared) d->x.progress[r->group] = true;
 }
 
 /* True if another request computes the tokens that @r needs next, or if others of its group wait for this one. */

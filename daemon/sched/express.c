@@ -58,21 +58,19 @@ static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t mos
         }
         load = more;
         chosen[heap->index] = true;
-        t->x.usage[s->reqs[heap->index].user].n = 1;
     }
     return load;
 }
 
-/* Choose decode tokens of users that have a first token in the step or whose account is at most @most: of each user in
- * turn, as many as @most_ms allow and at least TURNS_LEAST. */
+/* Choose decode tokens of users whose account is at most @most: of each user in turn, as many as @most_ms allow and at
+ * least TURNS_LEAST. */
 static void choose_turns(struct step *t, bool *chosen, uint64_t most, double most_ms, struct sched_load *load)
 {
     const struct sched_state *s = t->s;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (!sched_is_ready(r) || !sched_decodes(r)) continue;
-        if (t->x.usage[r->user].n || s->users[r->user].served <= most)
+        if (sched_is_ready(r) && sched_decodes(r) && s->users[r->user].served <= most)
             t->x.items[n++] = (struct sched_item){r->last_step, r->arrival, i};
     }
     for (uint32_t i = 0; i < n; i++) {

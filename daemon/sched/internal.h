@@ -21,8 +21,8 @@ struct sched_scratch {
     struct sched_item *items;     /* [n], grouped by user */
     struct sched_item *user_heap; /* [n_users] a heap of users */
     struct sched_usage *usage;    /* [n_users] */
-    uint32_t *progress;           /* [n] for the index of a group: shared tokens that a running member will compute */
     uint32_t *list;               /* [n] indices */
+    bool *progress;               /* [n] for the index of a group: a running member will compute shared tokens */
     bool *done;                   /* [n] an action for the request is decided */
 };
 

@@ -82,7 +82,7 @@ uint32_t sched_refuse(const struct sched_state *s, const bool *preempted, uint32
         if (usage[u].waiting > usage[most].waiting) most = u;
     }
     if (waiting < queue) return SCHED_NONE;
-    if (most != user && usage[user].waiting < queue / users && usage[most].waiting > usage[user].waiting)
+    if (usage[user].waiting < queue / users) /* so that another has more */
         best = find_lowest(s, preempted, most, -1);
     else
         best = find_lowest(s, preempted, user, class);

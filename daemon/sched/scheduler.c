@@ -38,7 +38,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
 
 size_t sched_scratch_size(uint32_t n, uint32_t n_users)
 {
-    return n * (sizeof(struct sched_item) + 2 * sizeof(uint32_t) + sizeof(bool)) +
+    return n * (sizeof(struct sched_item) + sizeof(uint32_t) + 2 * sizeof(bool)) +
            n_users * (sizeof(struct sched_item) + sizeof(struct sched_usage));
 }
 
@@ -47,9 +47,9 @@ struct sched_scratch sched_scratch_init(void *memory, uint32_t n, uint32_t n_use
     struct sched_scratch x = {.items = memory};
     x.user_heap = x.items + n;
     x.usage = (struct sched_usage *)(x.user_heap + n_users);
-    x.progress = (uint32_t *)(x.usage + n_users);
-    x.list = x.progress + n;
-    x.done = (bool *)(x.list + n);
+    x.list = (uint32_t *)(x.usage + n_users);
+    x.progress = (bool *)(x.list + n);
+    x.done = x.progress + n;
     return x;
 }
 

@@ -34,7 +34,6 @@ uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms,
     /* n tokens from pos on: n linear + n^2/2 kv */
     double kv = t->ms[SCHED_TIME_PREFILL_KV] / 1000, linear = t->ms[SCHED_TIME_PREFILL] + kv * pos;
     if (ms <= 0) return 0;
-    if (linear * max + kv * max * max / 2 <= ms) return max;
     double n = 2 * ms / (linear + sqrt(linear * linear + 2 * kv * ms));
     return n < max ? (uint32_t)n : max;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* The estimate of step times: what it learns, and that it is what the formulas say. */
 #include "daemon/sched/step-time.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -164,6 +166,107 @@ static void test_prefill_units(void **state)
     assert_int_equal(sched_time_prefill_units(&t, 4), 4);
 }
 
+/* --- the formulas of step-time.h once more --- */
+
+enum { TERMS = SCHED_TIME_TERMS };
+
+static double naive_size(const struct sched_time *t, int i)
+{
+    return t->ms[i] > t->usual[i] ? t->ms[i] : t->usual[i];
+}
+
+/* All coefficients times @by, each as uncertain as it is large. */
+static void naive_rescale(struct sched_time *t, double by, bool first)
+{
+    for (int i = 0; i < TERMS; i++) {
+        t->ms[i] *= by;
+        t->usual[i] = first ? t->ms[i] : t->usual[i] * by;
+        for (int k = 0; k < TERMS; k++) t->p[i][k] = 0;
+        t->p[i][i] = naive_size(t, i) * naive_size(t, i);
+    }
+    t->row = 0;
+}
+
+static void naive_outlier(struct sched_time *t, double ratio)
+{
+    bool high = ratio > 2, low = ratio < 0.5, same = t->row && (t->off > 1) == high;
+    double nearest = high ? fmin(ratio, t->off) : fmax(ratio, t->off);
+    t->row = high || low ? 1 + (same ? t->row : 0) : 0;
+    if (t->row) t->off = same ? nearest : ratio;
+}
+
+static void naive_learn(struct sched_time *t, const struct sched_load *x, double ms)
+{
+    const double f[TERMS] = {1, x->decode, x->prefill, x->decode_kv, x->prefill_kv, x->draft};
+    double expected = sched_time_of(t, x), pf[TERMS] = {0}, all;
+    bool first = t->samples++ == 0;
+    if (!first) naive_outlier(t, ms / expected);
+    if (first || t->row >= SCHED_TIME_BELIEVE) {
+        naive_rescale(t, first ? ms / expected : t->off, first);
+        expected = sched_time_of(t, x);
+    }
+    for (int i = 0; i < TERMS; i++) { /* drift */
+        double one = naive_size(t, i), p = t->p[i][i] + one * one * SCHED_TIME_DRIFT * SCHED_TIME_DRIFT;
+        double by = p > one * one ? one / sqrt(p) : 1;
+        t->p[i][i] = p;
+        for (int k = 0; k < TERMS; k++) t->p[i][k] *= by;
+        for (int k = 0; k < TERMS; k++) t->p[k][i] *= by;
+    }
+    all = expected * expected * SCHED_TIME_NOISE * SCHED_TIME_NOISE;
+    for (int i = 0; i < TERMS * TERMS; i++) pf[i / TERMS] += t->p[i / TERMS][i % TERMS] * f[i % TERMS];
+    for (int i = 0; i < TERMS; i++) all += f[i] * pf[i];
+    double off = fmin(fmax(ms, expected / 2), expected * 2) - expected, most = 2 * sqrt(all);
+    off = off > most ? most : off < -most ? -most : off;
+    for (int i = 0; i < TERMS; i++) t->ms[i] = fmax(t->ms[i] + pf[i] / all * off, t->usual[i] / 32);
+    for (int i = 0; i < TERMS * TERMS; i++) t->p[i / TERMS][i % TERMS] -= pf[i / TERMS] * pf[i % TERMS] / all;
+}
+
+/* Steps of all kinds, with outliers of both directions, alone and several in a row. */
+static void test_formulas(void **state)
+{
+    struct sched_time t, naive;
+    double slow = 1, next = 1;
+    unsigned believed = 0;
+    for (int i = 0; i < 20000; i++) {
+        if (i % 500 == 0) sched_time_init(&t), naive = t;
+        if (rnd() < 0.02) slow = 0.05 + 20 * rnd() * rnd();
+        next = rnd() < 0.1 ? 0.1 + 10 * rnd() * rnd() : 1;
+        struct sched_load x = some_load();
+        x.draft = rnd() < 0.3 ? (uint32_t)(rnd() * 8) : 0;
+        double ms = truth(&x, slow) * next * (0.9 + 0.2 * rnd());
+        uint32_t row = naive.row;
+        naive_learn(&naive, &x, ms);
+        sched_time_learn(&t, &x, ms);
+        assert_int_equal(t.samples, naive.samples);
+        assert_int_equal(t.row, naive.row);
+        believed += row == SCHED_TIME_BELIEVE - 1 && naive.row == 0;
+        for (int k = 0; k < TERMS; k++) {
+            assert_true(fabs(t.ms[k] - naive.ms[k]) <= 1e-6 * naive.ms[k]);
+            assert_true(fabs(t.usual[k] - naive.usual[k]) <= 1e-6 * naive.usual[k]);
+            for (int j = 0; j < TERMS; j++)
+                assert_true(fabs(t.p[k][j] - naive.p[k][j]) <= 1e-6 * naive_size(&naive, k) * naive_size(&naive, j));
+        }
+    }
+    assert_true(believed > 100);
+}
+
+/* Times that are no measurement change nothing. */
+static void test_ignored(void **state)
+{
+    const struct sched_load x = {.decode = 4, .decode_kv = 1}, none = {0};
+    static const double wrong[] = {0, -1, NAN, INFINITY, -INFINITY};
+    struct sched_time t, before;
+    sched_time_init(&t);
+    sched_time_learn(&t, &x, 30);
+    before = t;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) sched_time_learn(&t, &x, wrong[i]);
+    assert_memory_equal(&t, &before, sizeof(t));
+    memset(t.ms, 0, sizeof(t.ms)); /* nothing is expected */
+    before = t;
+    sched_time_learn(&t, &none, 5);
+    assert_memory_equal(&t, &before, sizeof(t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +278,8 @@ int main(void)
         cmocka_unit_test(test_long_decode_invents_nothing),
         cmocka_unit_test(test_prefill_of_a_time),
         cmocka_unit_test(test_prefill_units),
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,10 +13,10 @@ static struct fixture *fixture_of(const struct backend *b)
 static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
     struct fixture *f = fixture_of(b);
-    assert_int_equal(group, 0);
-    f->reads++;
+    assert_in_range(group, 0, f->cache.state);
+    ++*(group ? &f->state_reads : &f->reads);
     if (f->broken) return error_say(-EIO, "the device has failed");
-    memcpy(out, f->blocks[block], FIXTURE_PAYLOAD);
+    memcpy(out, group ? f->states[block] : f->blocks[block], group ? FIXTURE_STATE : FIXTURE_PAYLOAD);
     return 0;
 }
 
@@ -57,6 +57,13 @@ int fixture_teardown(void **state)
     return r;
 }
 
+void fixture_recurrent(struct fixture *f)
+{
+    f->backend.hparams.groups[1] = (struct kv_group){.kind = KV_STATE, .state_bytes = FIXTURE_STATE};
+    f->backend.hparams.n_groups = 2;
+    f->backend.kv_blocks[1] = FIXTURE_STATES;
+}
+
 void fixture_open(struct fixture *f)
 {
     f->cache = (struct kv_cache){0};
@@ -92,6 +99,16 @@ struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, i
     if (parent) prefix_unref(c->prefix, parent);
     kv_pool_unref(c->pools[0], block);
     return node;
+}
+
+void fixture_add_state(struct fixture *f, struct prefix_node *n, int32_t value)
+{
+    struct kv_cache *c = &f->cache;
+    uint32_t block;
+    assert_int_equal(kv_pool_take(c->pools[c->state], &block), 0);
+    memset(f->states[block], value, FIXTURE_STATE);
+    assert_true(prefix_state_attach(c->prefix, n, block, PREFIX_STATE_TURN));
+    kv_pool_unref(c->pools[c->state], block);
 }
 
 struct prefix_node *fixture_find(struct fixture *f, int32_t token)

@@ -204,10 +204,8 @@ static void put_event(struct writer *w, const struct proto_event *e)
 
 int proto_write_event(struct buf *out, const struct proto_event *e)
 {
-    const size_t n = e->n_ids; /* n_top is at most PROTO_TOP_MAX + 1 */
     struct writer w;
-    const bool many = n >= PROTO_ELEMS_MAX || e->n_media >= PROTO_ELEMS_MAX || e->vectors.n >= PROTO_ELEMS_MAX;
-    writer_init(&w, out, many ? SIZE_MAX : WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top + 9 * e->n_media + e->vectors.n);
+    writer_init(&w, out, WRITER_ELEMS_FIXED + 2 * e->n_ids + 4 * e->n_top + 9 * e->n_media + e->vectors.n);
     put_event(&w, e);
     return writer_finish(&w);
 }

@@ -260,28 +260,19 @@ static size_t count_messages(const struct proto_message *messages, size_t n)
         bool more = m->thinking.len || m->n_calls || m->call_id.len || m->name.len;
 
         elems += ELEMS_MESSAGE + (more ? ELEMS_MESSAGE_MORE : 0);
-        elems += m->n_calls < PROTO_ELEMS_MAX ? m->n_calls * ELEMS_CALL : PROTO_ELEMS_MAX;
+        elems += m->n_calls * ELEMS_CALL + m->n_media * ELEMS_MEDIA;
         if (m->n_media) elems += ELEMS_PARTS;
-        elems += m->n_media < PROTO_ELEMS_MAX ? m->n_media * ELEMS_MEDIA : PROTO_ELEMS_MAX;
     }
     return elems;
 }
 
 static int write_request(struct buf *out, const struct proto_fds *fds, const struct proto_request *r)
 {
-    const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL;
     const struct proto_generate *g = &r->gen;
-    const size_t n = prompt ? g->n_messages : 0, biases = prompt ? g->n_biases : 0;
-    const size_t choices = prompt ? r->constraint.n_choices : 0;
-    const size_t ids = r->type == PROTO_DETOKENIZE ? r->n_ids : 0;
-    const size_t texts = r->embed.n_texts;
-    const bool many = texts >= PROTO_ELEMS_MAX || n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX ||
-                      choices >= PROTO_ELEMS_MAX || ids >= PROTO_ELEMS_MAX;
     struct writer w;
     writer_init(&w, out,
-                many ? SIZE_MAX
-                     : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices + ids +
-                           texts);
+                WRITER_ELEMS_FIXED + count_messages(g->messages, g->n_messages) + g->n_biases * ELEMS_BIAS +
+                    r->constraint.n_choices + r->n_ids + r->embed.n_texts);
     w.fds = fds;
     put_request(&w, r);
     return writer_finish(&w);

@@ -4,20 +4,29 @@
 #include "libcommon/proto-embed.h"
 #include "libcommon/proto.h"
 #include "tests/libcommon/check.h"
+#include <errno.h>
 #include <msgpack.h>
 #include <string.h>
 
 enum { HEADER = 4 };
 
-/* The keys of a map in order, with those of maps in it. */
+/* The keys of a map in order, with those of maps in it and in lists in it. */
 static void list_keys(struct buf *out, const msgpack_object *o)
 {
+    if (o->type == MSGPACK_OBJECT_ARRAY) {
+        for (uint32_t i = 0; i < o->via.array.size; i++) {
+            if (i) assert_int_equal(buf_puts(out, ", "), 0);
+            list_keys(out, &o->via.array.ptr[i]);
+        }
+        return;
+    }
     assert_int_equal(o->type, MSGPACK_OBJECT_MAP);
     for (uint32_t i = 0; i < o->via.map.size; i++) {
         const msgpack_object_kv *kv = &o->via.map.ptr[i];
         assert_int_equal(kv->key.type, MSGPACK_OBJECT_STR);
         assert_int_equal(buf_printf(out, "%s%.*s", i ? " " : "", (int)kv->key.via.str.size, kv->key.via.str.ptr), 0);
-        if (kv->val.type != MSGPACK_OBJECT_MAP) continue;
+        if (kv->val.type != MSGPACK_OBJECT_MAP && (kv->val.type != MSGPACK_OBJECT_ARRAY || kv->val.via.array.size == 0))
+            continue;
         assert_int_equal(buf_puts(out, "{"), 0);
         list_keys(out, &kv->val);
         assert_int_equal(buf_puts(out, "}"), 0);
@@ -65,6 +74,54 @@ static void events(void **state)
     }
 }
 
+/* What is set has its key: of an answer that is not the first, and of images of which one was cached. */
+static void set(void **state)
+{
+    struct proto_media_usage media[] = {{.kind = PROTO_MEDIA_IMAGE, .cached = true}, {.kind = PROTO_MEDIA_SOUND}};
+    const struct proto_event e[] = {
+        {.type = PROTO_EV_ERROR, .id = 1, .index = 1, .more = true},
+        {.type = PROTO_EV_WARNING, .id = 1, .index = 1},
+        {.type = PROTO_EV_DONE, .id = 1, .media = media, .n_media = 2, .miss_at = -1, .seed = -1},
+    };
+    static const char *const keys[] = {
+        "event id index more code message",
+        "event id index message",
+        "event id index reason usage{prompt cached completion media_encoded media_cached} "
+        "timings{queue_ms prefill_ms decode_ms ttft_ms} media{kind tokens cached, kind tokens encode_ms}",
+    };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        struct buf b = BUF_INIT;
+        assert_int_equal(proto_write_event(&b, &e[i]), 0);
+        assert_keys(&b, keys[i]);
+        buf_fini(&b);
+    }
+}
+
+/* The options of a schema go with a schema, and with nothing else. */
+static void options_of_a_schema(void **state)
+{
+    for (int i = 0; i < 6; i++) {
+        struct proto_request r = {.type = PROTO_GENERATE, .id = 1}, read;
+        struct buf b = BUF_INIT;
+        proto_generate_init(&r.gen);
+        r.gen.raw = true;
+        r.gen.prompt = r.constraint.text = (struct proto_text){(char *)(uintptr_t) "{}", 2};
+        r.constraint.type = i < 3 ? PROTO_CONSTRAINT_SCHEMA : PROTO_CONSTRAINT_GRAMMAR;
+        r.constraint.schema_lenient = i % 3 == 0;
+        r.constraint.any_order = i % 3 == 1;
+        r.constraint.compact = i % 3 == 2;
+        assert_int_equal(proto_write_request(&b, &r), 0);
+        assert_int_equal(proto_read_request(&read, b.data + HEADER, b.len - HEADER), i < 3 ? 0 : -EINVAL);
+        if (i < 3) {
+            assert_int_equal(read.constraint.schema_lenient, i == 0);
+            assert_int_equal(read.constraint.any_order, i == 1);
+            assert_int_equal(read.constraint.compact, i == 2);
+            proto_request_fini(&read);
+        }
+        buf_fini(&b);
+    }
+}
+
 static void requests(void **state)
 {
     static const char *const keys[] = {
@@ -87,6 +144,7 @@ static void requests(void **state)
         struct buf b = BUF_INIT;
         if (!keys[i]) continue;
         proto_generate_init(&r.gen);
+        r.gen.n = 1; /* one answer, as without the key */
         assert_int_equal(proto_write_request(&b, &r), 0);
         assert_keys(&b, keys[i]);
         buf_fini(&b);
@@ -116,7 +174,8 @@ static void other_types(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(events), cmocka_unit_test(requests),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(events), cmocka_unit_test(set),
+                                       cmocka_unit_test(options_of_a_schema), cmocka_unit_test(requests),
                                        cmocka_unit_test(other_types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

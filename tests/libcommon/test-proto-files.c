@@ -150,6 +150,36 @@ static void files_without_a_descriptor_are_written(void **state)
     buf_fini(&out);
 }
 
+/* A request has at most PROTO_MEDIA_MAX descriptors, and none when it cannot be written. */
+static void too_many_files(void **state)
+{
+    struct proto_request r;
+    struct proto_fds fds;
+    struct buf out = BUF_INIT;
+    init(&r);
+    struct proto_message *m = &r.gen.messages[1];
+    struct proto_media one = m->media[1];
+    const size_t many = PROTO_MEDIA_MAX + 2;
+    m->media = realloc(m->media, many * sizeof *m->media);
+    assert_non_null(m->media);
+    for (; m->n_media < many; m->n_media++) {
+        m->media[m->n_media] = one;
+        blob_ref(one.file);
+    }
+    assert_int_equal(proto_write_request_fds(&out, &fds, &r), 0);
+    assert_int_equal(fds.n, PROTO_MEDIA_MAX);
+    for (size_t i = 0; i < fds.n; i++) assert_true(fds.fds[i] > 2);
+    const size_t len = out.len;
+    proto_fds_fini(&fds);
+    r.n_ids = PROTO_ELEMS_MAX; /* more elements than a message may have */
+    assert_int_equal(proto_write_request_fds(&out, &fds, &r), -EMSGSIZE);
+    assert_int_equal(fds.n, 0);
+    assert_int_equal(out.len, len);
+    r.n_ids = 0;
+    proto_request_fini(&r);
+    buf_fini(&out);
+}
+
 static void refuse(const char *text, uint32_t n_fds, const char *message)
 {
     struct proto_request r;
@@ -201,11 +231,9 @@ static void too_many_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_files_go_by_descriptors),
-        cmocka_unit_test(writing_a_file_fails),
-        cmocka_unit_test(files_without_a_descriptor_are_written),
-        cmocka_unit_test(refused_messages_tell_their_descriptors),
-        cmocka_unit_test(too_many_are_refused),
+        cmocka_unit_test(large_files_go_by_descriptors),           cmocka_unit_test(writing_a_file_fails),
+        cmocka_unit_test(files_without_a_descriptor_are_written),  cmocka_unit_test(too_many_files),
+        cmocka_unit_test(refused_messages_tell_their_descriptors), cmocka_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

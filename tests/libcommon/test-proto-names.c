@@ -46,6 +46,18 @@ static void media(void **state)
     for (size_t i = 0; i < sizeof(near) / sizeof(*near); i++) assert_int_equal(proto_media_value(near[i]), 0);
 }
 
+/* The first of several. */
+static void features(void **state)
+{
+    static const char *const words[] = {"constraint", "thinking", "tools", "media", "embed"};
+    for (unsigned i = 0; i < 5; i++) {
+        assert_string_equal(proto_feature_name(1u << i), words[i]);
+        assert_string_equal(proto_feature_name(31u & ~((1u << i) - 1)), words[i]);
+    }
+    assert_string_equal(proto_feature_name(0), "");
+    assert_string_equal(proto_feature_name(1u << 5), "");
+}
+
 static void errors(void **state)
 {
     static const struct {
@@ -120,8 +132,8 @@ static void encoded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names), cmocka_unit_test(media), cmocka_unit_test(errors),  cmocka_unit_test(channels),
-        cmocka_unit_test(sizes), cmocka_unit_test(empty), cmocka_unit_test(encoded),
+        cmocka_unit_test(names),    cmocka_unit_test(media), cmocka_unit_test(features), cmocka_unit_test(errors),
+        cmocka_unit_test(channels), cmocka_unit_test(sizes), cmocka_unit_test(empty),    cmocka_unit_test(encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

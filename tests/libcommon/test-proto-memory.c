@@ -75,6 +75,30 @@ static void reading_and_writing_without_memory(void **state)
     assert_true(failures > 15); /* or the calls did not come by here */
 }
 
+/* A text whose bytes are replaced is whole, or there is no message. */
+static void a_text_that_is_no_utf8(void **state)
+{
+    char text[400];
+    struct proto_event e = {.type = PROTO_EV_WARNING, .id = 1, .message = {text, sizeof(text)}}, read;
+    int r = -ENOMEM;
+    for (size_t i = 0; i < sizeof(text); i++) text[i] = i % 2 ? (char)0xff : 'a';
+    for (unsigned long n = 0; r < 0; n++) {
+        struct buf out = BUF_INIT;
+        memory_fail(n);
+        r = proto_write_event(&out, &e);
+        const bool failed = memory_end();
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        if (failed) assert_int_equal(out.len, 0);
+        if (r == 0) {
+            assert_true(n > 4);
+            assert_int_equal(proto_read_event(&read, out.data + 4, out.len - 4), 0);
+            assert_int_equal(read.message.len, 4 * sizeof(text) / 2);
+            proto_event_fini(&read);
+        }
+        buf_fini(&out);
+    }
+}
+
 static size_t used_after(unsigned i, unsigned rounds)
 {
     for (; rounds > 0; rounds--) {
@@ -116,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_and_writing_without_memory),
         cmocka_unit_test(nothing_is_left),
+        cmocka_unit_test(a_text_that_is_no_utf8),
         cmocka_unit_test(a_buffer_keeps_what_it_has),
     };
 

@@ -117,6 +117,7 @@ static void written(struct return_job *x)
         prefix_disk_written(c->prefix, w->info.id);
     } else {
         prefix_disk_write_failed(c->prefix, w->info.id);
+        t->all_written = false;
         t->retry = clock_now_usec() + RETRY_USEC;
         if (w->r < 0) log_warning("cannot write a KV block to disk: %s", w->why);
     }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/cache/fixture.h"
 #include "libcommon/error.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static struct fixture *fixture_of(const struct backend *b)
 {
@@ -140,6 +142,15 @@ void fixture_check_file(struct fixture *f, int32_t token)
     memset(want, token, sizeof(want));
     assert_int_equal(disk_read(spill_disk(&f->cache), &info, got), 0);
     assert_memory_equal(got, want, sizeof(got));
+}
+
+void fixture_fail_writes(bool fail)
+{
+    struct rlimit l;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+    l.rlim_cur = fail ? 16 : l.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
 }
 
 unsigned fixture_deliver(struct fixture *f)

@@ -50,5 +50,8 @@ bool fixture_on_disk(struct fixture *f, int32_t token);
 /* The disk has the bytes that belong to @token. */
 void fixture_check_file(struct fixture *f, int32_t token);
 
+/* No file can be written from now on, or again. */
+void fixture_fail_writes(bool fail);
+
 /* Wait until the jobs under way have finished, and deliver them. Returns how many there were. */
 unsigned fixture_deliver(struct fixture *f);

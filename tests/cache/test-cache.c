@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/clock.h"
 #include "tests/cache/fixture.h"
+#include <errno.h>
 #include <string.h>
 
 /* Room is made of blocks that nobody uses, and of no more than necessary. */
@@ -52,6 +53,39 @@ static void test_a_block_in_two_namespaces(void **state)
     assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
 }
 
+/* A table that slides uses the blocks again that it leaves behind, then free ones, then evicts just enough. */
+static void test_slide(void **state)
+{
+    struct fixture *f = *state;
+    struct kv_cache *c = &f->cache;
+    struct kv_table t = {0};
+    f->config.cache_dir = NULL;
+    fixture_open(f);
+    assert_int_equal(kv_cache_slide(c, 0, &t, 0, 0, 2 * KV_BLOCK + 1), 0);
+    assert_int_equal(t.n_blocks, 3);
+    const uint32_t first = t.ids[0], second = t.ids[1];
+    for (uint32_t end = 1; end <= 3 * KV_BLOCK; end += KV_BLOCK) /* it covers them already */
+        assert_int_equal(kv_cache_slide(c, 0, &t, 0, 2, end), 0);
+    assert_int_equal(t.n_blocks, 3);
+    assert_int_equal(t.ids[0], first);
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), FIXTURE_BLOCKS - 3);
+    for (int32_t i = 1; i <= 9; i++) fixture_add(f, NULL, i);
+    assert_int_equal(kv_cache_slide(c, 0, &t, 0, 0, 5 * KV_BLOCK), 0);
+    assert_int_equal(t.n_blocks, 5);
+    for (int32_t i = 1; i <= 9; i++) assert_int_equal(fixture_find(f, i) != NULL, i > 2);
+    assert_int_equal(kv_cache_slide(c, 0, &t, 0, 2, 7 * KV_BLOCK), 0); /* nothing is evicted */
+    assert_int_equal(t.n_blocks, 7);
+    assert_int_equal(t.ids[0], KV_NO_BLOCK);
+    assert_true((t.ids[5] == first && t.ids[6] == second) || (t.ids[5] == second && t.ids[6] == first));
+    for (int32_t i = 3; i <= 9; i++) prefix_ref(c->prefix, fixture_find(f, i));
+    assert_int_equal(kv_cache_slide(c, 0, &t, 2, 2, 8 * KV_BLOCK), -ENOBUFS);
+    assert_int_equal(t.n_blocks, 7);
+    assert_int_equal(kv_cache_slide(c, 0, &t, 2, 3, 8 * KV_BLOCK), 0);
+    for (int32_t i = 3; i <= 9; i++) prefix_unref(c->prefix, fixture_find(f, i));
+    kv_table_fini(&t, c->pools[0]);
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), FIXTURE_BLOCKS - 7);
+}
+
 /* A namespace is of a user and a salt, lasts as long as the secret, and is nobody else's. */
 static void test_namespaces(void **state)
 {
@@ -86,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_make_room),
         TEST(test_a_block_in_two_namespaces),
+        TEST(test_slide),
         TEST(test_namespaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,24 @@ static void test_a_failed_device(void **state)
     check_file(f, 2, 12);
 }
 
+/* A state whose file could not be written counts as not written, and is not tried again for a while. */
+static void test_a_failed_write(void **state)
+{
+    struct fixture *f = *state;
+    struct kv_cache *c = &f->cache;
+    const uint64_t now = open_with_blocks(f, 1);
+    fixture_add_state(f, fixture_find(f, 1), 11);
+    fixture_fail_writes(true);
+    assert_int_equal(idle_turn(f, now), 1);
+    assert_false(has_file(f, 1));
+    assert_int_equal(files(f), 0);
+    assert_int_equal(idle_turn(f, now + 2 * IDLE_USEC), 0);
+    assert_true(spill_next(c, now) > now + IDLE_USEC);
+    fixture_fail_writes(false);
+    assert_int_equal(idle_turn(f, now + 30 * IDLE_USEC), 1);
+    check_file(f, 1, 11);
+}
+
 /* A full disk: a state replaces the file that was used before it, and no other. */
 static void test_full_disk(void **state)
 {
@@ -271,10 +289,16 @@ static void test_flush_on_a_full_disk(void **state)
     for (int32_t i = 1; i <= 2; i++) fixture_add_state(f, fixture_find(f, i), 10 + i);
     while (idle_turn(f, now)) continue;
     for (int32_t i = 3; i <= 4; i++) fixture_add_state(f, fixture_find(f, i), 10 + i);
-    spill_limit(c, 8 * FIXTURE_FILE, 0);
+    f->config.cache_bytes = 8 * FIXTURE_FILE;
+    spill_limit(c, f->config.cache_bytes, 0);
     fixture_close(f, UINT64_MAX);
     fixture_open(f);
     assert_int_equal(files(f), 2);
+    for (int32_t i = 1; i <= 4; i++) assert_int_equal(has_file(f, i), i > 2);
+    fixture_add_state(f, fixture_add(f, NULL, 1), 11); /* but not those that were used before the files */
+    for (int32_t i = 3; i <= 4; i++) prefix_state_use(f->cache.prefix, fixture_find(f, i));
+    fixture_close(f, UINT64_MAX);
+    fixture_open(f);
     for (int32_t i = 1; i <= 4; i++) assert_int_equal(has_file(f, i), i > 2);
 }
 
@@ -302,9 +326,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_idle_writes),     TEST(test_not_written), TEST(test_eviction_writes),
-        TEST(test_a_failed_device), TEST(test_full_disk),   TEST(test_trim),
-        TEST(test_orphan),          TEST(test_flush),       TEST(test_flush_on_a_full_disk),
+        TEST(test_idle_writes),
+        TEST(test_not_written),
+        TEST(test_eviction_writes),
+        TEST(test_a_failed_device),
+        TEST(test_a_failed_write),
+        TEST(test_full_disk),
+        TEST(test_trim),
+        TEST(test_orphan),
+        TEST(test_flush),
+        TEST(test_flush_on_a_full_disk),
         TEST(test_no_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

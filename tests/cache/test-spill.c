@@ -209,6 +209,63 @@ static void test_a_failed_device(void **state)
     assert_int_equal(files(f), 0);
 }
 
+/* A block whose file could not be written counts as not written, and is not tried again for a while. */
+static void test_a_failed_write(void **state)
+{
+    struct fixture *f = *state;
+    struct kv_cache *c = &f->cache;
+    const uint64_t now = clock_now_usec();
+    fixture_open(f);
+    fixture_add(f, NULL, 1);
+    fixture_fail_writes(true);
+    spill_turn(c, now, 1);
+    spill_turn(c, now + IDLE_USEC, 1);
+    assert_int_equal(fixture_deliver(f), 1);
+    assert_false(fixture_on_disk(f, 1));
+    assert_int_equal(files(f), 0);
+    assert_in_range(spill_next(c, now), now + 9 * IDLE_USEC, now + 20 * IDLE_USEC);
+    spill_turn(c, now + 2 * IDLE_USEC, 1);
+    assert_int_equal(f->reads, 1);
+    fixture_fail_writes(false);
+    spill_turn(c, now + 30 * IDLE_USEC, 1);
+    assert_int_equal(fixture_deliver(f), 1);
+    fixture_check_file(f, 1);
+}
+
+/* A chain that was evicted, its end first, is found whole by the next cache. */
+static void test_a_chain_is_found(void **state)
+{
+    struct fixture *f = *state;
+    struct prefix_node *n = NULL;
+    struct prefix_stats stats;
+    fixture_open(f);
+    for (int32_t i = 1; i <= 10; i++) n = fixture_add(f, n, i);
+    assert_true(kv_cache_make_room(&f->cache, 0, FIXTURE_BLOCKS));
+    assert_int_equal(fixture_deliver(f), 10);
+    fixture_close(f, 0);
+    fixture_open(f);
+    assert_int_equal(files(f), 10);
+    prefix_stats_get(f->cache.prefix, (uid_t)-1, &stats);
+    assert_int_equal(stats.blocks_disk, 10);
+    fixture_check_file(f, 1);
+}
+
+/* The end does not replace files that were used after the block. */
+static void test_flush_keeps_later_files(void **state)
+{
+    struct fixture *f = *state;
+    f->config.cache_bytes = 2 * FIXTURE_FILE;
+    fixture_open(f);
+    for (int32_t i = 1; i <= 2; i++) fixture_add(f, NULL, i);
+    assert_int_equal(write_all(f, clock_now_usec()), 2);
+    fixture_add(f, NULL, 3);
+    for (int32_t i = 1; i <= 2; i++) prefix_touch(f->cache.prefix, fixture_find(f, i));
+    fixture_close(f, UINT64_MAX);
+    fixture_open(f);
+    assert_int_equal(files(f), 2);
+    for (int32_t i = 1; i <= 3; i++) assert_int_equal(fixture_on_disk(f, i), i < 3);
+}
+
 /* With room for two files the end keeps the blocks that were used last. */
 static void test_flush_on_a_full_disk(void **state)
 {
@@ -276,6 +333,9 @@ int main(void)
         TEST(test_trim),
         TEST(test_flush),
         TEST(test_a_failed_device),
+        TEST(test_a_failed_write),
+        TEST(test_a_chain_is_found),
+        TEST(test_flush_keeps_later_files),
         TEST(test_flush_on_a_full_disk),
         TEST(test_opens_when_the_model_is_known),
         TEST(test_no_disk),

@@ -250,6 +250,26 @@ static void test_a_chain_is_found(void **state)
     fixture_check_file(f, 1);
 }
 
+/* Each process adds a block to the chain that those before it have left: ids of several processes. */
+static void test_a_chain_of_processes(void **state)
+{
+    struct fixture *f = *state;
+    struct prefix_stats stats;
+    for (int32_t last = 1; last <= 9; last++) {
+        struct prefix_node *n = NULL;
+        fixture_open(f);
+        for (int32_t i = 1; i <= last; i++) n = fixture_add(f, n, i);
+        assert_true(kv_cache_make_room(&f->cache, 0, FIXTURE_BLOCKS));
+        assert_int_equal(fixture_deliver(f), 1);
+        assert_int_equal(files(f), last);
+        prefix_stats_get(f->cache.prefix, (uid_t)-1, &stats);
+        assert_int_equal(stats.blocks_disk, last);
+        fixture_close(f, 0);
+    }
+    fixture_open(f);
+    assert_int_equal(files(f), 9);
+}
+
 /* The end does not replace files that were used after the block. */
 static void test_flush_keeps_later_files(void **state)
 {
@@ -335,6 +355,7 @@ int main(void)
         TEST(test_a_failed_device),
         TEST(test_a_failed_write),
         TEST(test_a_chain_is_found),
+        TEST(test_a_chain_of_processes),
         TEST(test_flush_keeps_later_files),
         TEST(test_flush_on_a_full_disk),
         TEST(test_opens_when_the_model_is_known),

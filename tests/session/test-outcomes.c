@@ -144,14 +144,48 @@ static void test_dropped_messages(void **state)
     session_release(g->store, x);
 }
 
+/* A log does not say which message an outcome belongs to. It is the last one of its turn, if that alone is an answer,
+ * and the turn has one outcome. */
+static void test_message_after_a_restart(void **state)
+{
+    static const struct {
+        const char *roles[3];
+        int outcomes;
+        size_t want;
+    } turns[] = {
+        {{"user", "assistant"}, 1, 2},      {{"assistant", "tool", "assistanT"}, 1, 0},
+        {{"assistant", "assistant"}, 1, 0}, {{"user", "assistant", "user"}, 1, 0},
+        {{"user", "assistant "}, 1, 0},     {{"user", "assistanT"}, 1, 0},
+        {{"user", "assistant"}, 2, 0},      {{"user"}, 1, 0},
+    };
+    struct fixture *g = *state;
+    char name[8];
+    for (size_t i = 0; i < sizeof(turns) / sizeof(*turns); i++) {
+        snprintf(name, sizeof(name), "s%zu", i);
+        struct session *x = fixture_acquire(g, 7, name);
+        for (int k = 0; k < 3 && turns[i].roles[k]; k++)
+            assert_int_equal(session_add_message(x, turns[i].roles[k], strlen(turns[i].roles[k]), "m", 1), 0);
+        for (int k = 0; k < turns[i].outcomes; k++) add(x, (unsigned)k + 1);
+        assert_int_equal(session_save(x), 0);
+        session_release(g->store, x);
+    }
+    fixture_close(g);
+    fixture_open(g);
+    for (size_t i = 0; i < sizeof(turns) / sizeof(*turns); i++) {
+        snprintf(name, sizeof(name), "s%zu", i);
+        struct session *x = fixture_acquire(g, 7, name);
+        assert_int_equal(x->content.n_outcomes, turns[i].outcomes);
+        assert_int_equal(x->content.outcomes[0].message, turns[i].want);
+        session_release(g->store, x);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_more_than_are_kept),
-        TEST(test_taken_back),
-        TEST(test_message),
-        TEST(test_dropped_messages),
+        TEST(test_more_than_are_kept),      TEST(test_taken_back), TEST(test_message), TEST(test_dropped_messages),
+        TEST(test_message_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

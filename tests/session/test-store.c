@@ -6,7 +6,7 @@
 #include "daemon/session/quota.h"
 #include "libcommon/error.h"
 #include "tests/session/fixture.h"
-#include <malloc.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,12 +86,11 @@ static void rename_to(struct fixture *g, const char *from, const char *to)
 }
 
 /* Two renames one after the other, of which crashes undid both removals: the first two logs are removed, in whatever
- * order the directory has them. Freed memory is overwritten, so that the use of a removed session does not succeed. */
+ * order the directory has them. AddressSanitizer sees the use of a session that is removed already. */
 static void test_two_interrupted_renames(void **state)
 {
     struct fixture *g = *state;
     struct session *x = NULL;
-    assert_int_equal(mallopt(M_PERTURB, 0x5a), 1);
     for (int i = 0; i < 12; i++) {
         char names[3][8];
         struct copy c[2];
@@ -116,7 +115,6 @@ static void test_two_interrupted_renames(void **state)
         session_release(g->store, x);
         assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
     }
-    assert_int_equal(mallopt(M_PERTURB, 0), 1);
 }
 
 /* A base without a log is removed at the start, but not if a *.bad file or a log that cannot be read may need it. Other
@@ -187,6 +185,21 @@ static void test_removed_files_do_not_count(void **state)
     erase(g, 7, "a");
     assert_int_equal(bytes_of(g, 7), 0);
     assert_int_equal(fixture_disk(g, 7), 0);
+}
+
+/* The same without a restart in between: each name of a file counts until it is removed. */
+static void test_removed_names_do_not_count(void **state)
+{
+    struct fixture *g = *state;
+    char path[256];
+    say_much(g, 7, "a");
+    fork_to(g, 7, "a", "b");
+    fixture_path(path, g, 7, "b", ".b0");
+    assert_int_equal(unlink(path), 0);
+    erase(g, 7, "b");
+    erase(g, 7, "a");
+    assert_int_equal(fixture_disk(g, 7), 0);
+    assert_int_equal(bytes_of(g, 7), 0);
 }
 
 /* A fork that left memory keeps its bases: they are removed with it. */
@@ -286,6 +299,52 @@ static void test_expiry_of_all_users(void **state)
     assert_false(session_acquire_expired(g->store, 50000000, &x));
 }
 
+/* A session that is in use does not expire, nor does one when the clock goes backwards, whoever used it last. */
+static void test_what_does_not_expire(void **state)
+{
+    const uint64_t hour = 3600000000;
+    struct fixture *g = *state;
+    struct session *x = NULL;
+    fixture_say(g, 7, "a", 1);
+    struct session *busy = fixture_acquire(g, 7, "a");
+    fixture_realtime += 2 * hour;
+    fixture_boottime += 2 * hour;
+    assert_false(session_acquire_expired(g->store, hour, &x));
+    session_release(g->store, busy);
+    reopen(g);
+    const uint64_t boottime = fixture_boottime;
+    fixture_boottime = 1000; /* the machine has just started: only the other clock is of use */
+    fixture_realtime -= 20 * hour;
+    assert_false(session_acquire_expired(g->store, hour, &x));
+    fixture_realtime += 20 * hour;
+    assert_true(session_acquire_expired(g->store, hour, &x));
+    session_release(g->store, x);
+    fixture_boottime = boottime;
+}
+
+/* Sessions of many users with one name: each finds its own. */
+static void test_one_name_of_many_users(void **state)
+{
+    enum { USERS = 600 };
+    struct session_store *s = NULL;
+    struct session *x = NULL;
+    char text[16];
+    assert_int_equal(session_store_new(&s, 1 << 20), 0);
+    for (int round = 0; round < 2; round++)
+        for (uid_t uid = 1; uid <= USERS; uid++) {
+            snprintf(text, sizeof(text), "of %u", (unsigned)uid);
+            assert_int_equal(session_acquire(s, uid, "a", 1, round == 0, &x), 0);
+            assert_int_equal(session_uid(x), uid);
+            if (round == 0) assert_int_equal(session_add_message(x, "user", 4, text, strlen(text)), 0);
+            assert_int_equal(session_content(x)->n_messages, 1);
+            assert_string_equal(session_content(x)->messages[0].content.data, text);
+            session_release(s, x);
+        }
+    assert_int_equal(session_acquire(s, USERS + 1, "a", 1, false, &x), -ENOENT);
+    assert_int_equal(session_acquire(s, 1, "a\x7f", 2, true, &x), -EINVAL);
+    session_store_free(s);
+}
+
 /* --- sessions in memory --- */
 
 static void add_ids(struct session *x)
@@ -329,6 +388,31 @@ static void test_what_stays(void **state)
     session_store_free(s);
 }
 
+/* What was added since the last save and partly taken back is saved, not only what the log has. */
+static void test_partly_taken_back(void **state)
+{
+    struct fixture *g = *state;
+    fixture_say(g, 7, "a", 1);
+    struct session *x = fixture_acquire(g, 7, "a");
+    fixture_turn(x, 2);
+    session_truncate(x, 30);
+    session_drop_messages(x, 3);
+    assert_int_equal(session_append(x, 1, "", 0, false), 0);
+    assert_int_equal(session_append(x, 2, "", 0, false), 0);
+    session_truncate(x, 31); /* of which no text is cut */
+    assert_int_equal(x->content.n_ids, 31);
+    char *want = fixture_dump(x);
+    assert_int_equal(session_save(x), 0);
+    session_release(g->store, x);
+    reopen(g);
+    x = fixture_acquire(g, 7, "a");
+    char *have = fixture_dump(x);
+    assert_string_equal(have, want);
+    free(want);
+    free(have);
+    session_release(g->store, x);
+}
+
 /* A busy session is listed as one that is not loaded: only its request may know. */
 static void test_listed_as_loaded(void **state)
 {
@@ -353,11 +437,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_two_interrupted_renames), TEST(test_bases_without_a_log),
-        TEST(test_a_base_too_many),         TEST(test_removed_files_do_not_count),
-        TEST(test_an_unloaded_fork),        TEST(test_the_longest_part_is_kept),
-        TEST(test_bytes_of_each_user),      TEST(test_a_collision_of_beginnings),
-        TEST(test_expiry_of_all_users),     TEST(test_what_stays),
+        TEST(test_two_interrupted_renames),
+        TEST(test_bases_without_a_log),
+        TEST(test_a_base_too_many),
+        TEST(test_removed_files_do_not_count),
+        TEST(test_removed_names_do_not_count),
+        TEST(test_an_unloaded_fork),
+        TEST(test_the_longest_part_is_kept),
+        TEST(test_bytes_of_each_user),
+        TEST(test_a_collision_of_beginnings),
+        TEST(test_expiry_of_all_users),
+        TEST(test_what_does_not_expire),
+        TEST(test_one_name_of_many_users),
+        TEST(test_what_stays),
+        TEST(test_partly_taken_back),
         TEST(test_listed_as_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

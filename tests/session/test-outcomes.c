@@ -136,7 +136,13 @@ static void test_dropped_messages(void **state)
     add_call(x, "two");
     assert_int_equal(session_add_outcome(x, &first), 0);
     assert_int_equal(session_add_outcome(x, &second), 0);
+    add(x, 1);                   /* whose message is not known */
+    session_drop_messages(x, 2); /* none is dropped */
+    session_drop_messages(x, 3);
+    assert_int_equal(session_find_outcome(x, "o-1")->message, 0);
+    assert_int_equal(session_find_outcome(x, "second")->message, 2);
     session_drop_messages(x, 1);
+    assert_int_equal(session_find_outcome(x, "o-1")->message, SIZE_MAX);
     add_call(x, "two");
     assert_ptr_equal(session_outcome_message(x, session_find_outcome(x, "first")), &x->content.messages[0]);
     assert_null(session_outcome_message(x, session_find_outcome(x, "second")));

@@ -232,7 +232,7 @@ static bool make_room(struct naive *x, const struct sched_req *by)
 {
     uint32_t before = x->d->n;
     bool short_of_blocks = by->blocks > x->blocks;
-    struct sched_action v;
+    struct sched_action v = {0};
     if (!may_search(x, by)) return false;
     x->searched_blocks |= short_of_blocks;
     while ((x->slots == 0 || by->blocks > x->blocks) && find_victim(x, by, by->blocks > x->blocks, &v))

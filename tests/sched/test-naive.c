@@ -41,6 +41,13 @@ void __real_sched_done(const struct sched_config *c, struct sched_book *b, const
                        const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms);
 
 uint32_t __wrap_sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
+                             void *scratch, struct sched_action *out);
+uint32_t __wrap_sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
+                           void *scratch, struct sched_run *out, struct sched_load *load);
+void __wrap_sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
+                       const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms);
+
+uint32_t __wrap_sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
                              void *scratch, struct sched_action *out)
 {
     static struct naive_decision d;

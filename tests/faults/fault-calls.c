@@ -261,7 +261,14 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
     return r;
 }
 
-WRAP(int, epoll_ctl, -1, (int ep, int op, int fd, struct epoll_event *e), (ep, op, fd, e))
+/* Only to add a descriptor takes memory and counts against a limit. sd-event relies on the other operations. */
+static void *next_epoll_ctl;
+
+int epoll_ctl(int fd, int op, int of, struct epoll_event *event)
+{
+    return op == EPOLL_CTL_ADD && fault_now(FAULT_epoll_ctl) ? -1 : NEXT(epoll_ctl)(fd, op, of, event);
+}
+
 WRAP(int, epoll_wait, -1, (int ep, struct epoll_event *e, int n, int ms), (ep, e, n, ms))
 WRAP(int, poll, -1, (struct pollfd * p, nfds_t n, int ms), (p, n, ms))
 WRAP_AS(poll, int, ppoll, -1, (struct pollfd * p, nfds_t n, const struct timespec *t, const sigset_t *s), (p, n, t, s))

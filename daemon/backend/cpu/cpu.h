@@ -309,6 +309,9 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
  * KV block. If the norm is one of all heads, @n is all, and scratch.q gets its bias and norm too. */
 void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n);
 
+/* The same for all heads of all tokens but those that are alone, by all threads. */
+void cpu_place_all(struct pass *p);
+
 /* Query heads [first, first + n) of token @i: scratch.q -> out[n][head_dim], with bias, norm and rotation. @sinks: the
  * query for the sinks, of a token that slides. */
 void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out);

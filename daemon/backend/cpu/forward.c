@@ -170,14 +170,6 @@ void cpu_norm_each(struct pass *p)
     each_token(p, norm_tokens);
 }
 
-/* Attention places the K and V of tokens that are alone. */
-static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    for (size_t i = begin; i < end; i++)
-        if (!p->c->scratch.tokens[i].alone) cpu_place_heads(p, i, 0, p->heads.kv_heads);
-}
-
 static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     for (size_t i = begin; i < end; i++) cpu_join(ctx, i);
@@ -233,7 +225,7 @@ static void input_block(struct pass *p, uint8_t parts)
     each_token(p, norm_tokens);
     cpu_products(p, set, n, &s->h, p->n);
     if (p->c->base.hparams.desc->experts.early && p->w->router.rows) cpu_early_router(p);
-    if (parts & LAYER_ATTENTION && p->own_kv && p->together) each_token(p, place_tokens);
+    if (parts & LAYER_ATTENTION && p->own_kv && p->together) cpu_place_all(p);
     if (altup) cpu_laurel(p);
     if (parts & LAYER_RECURRENT) recurrent_of(&p->c->base.hparams)->scan(p);
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define PLACED_ALONE 4 /* tokens whose K and V one thread stores: as long as another one needs to come */
+
 /* Norm of @n heads of q or k from head @first on: x[n][head_dim]. */
 static void norm_heads(const struct pass *p, float *x, uint32_t first, uint32_t n, const float *norm, const float *bias)
 {
@@ -89,6 +91,42 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
         uint8_t *block = kv_memory_k(kv, p->group_layer, token_block(p, t, t->pos), first + h);
         c->kern->kv_store[kv->type](block, block + half, t->pos % KV_BLOCK, k + h * dim, v + h * dim, dim);
     }
+}
+
+/* All heads of a token have to be placed at once. */
+static bool heads_together(const struct pass *p)
+{
+    return p->c->base.hparams.mla.kv_rank || p->c->base.hparams.desc->qk_norm == QK_NORM_WHOLE;
+}
+
+/* Attention places the K and V of tokens that are alone. */
+static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    for (size_t i = begin; i < end; i++)
+        if (!p->c->scratch.tokens[i].alone) cpu_place_heads(p, i, 0, p->heads.kv_heads);
+}
+
+/* The same of one KV head for up to KV_BLOCK tokens. */
+static void place_head(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    for (uint32_t unit = begin; unit < end; unit++) {
+        const uint32_t head = unit % p->heads.kv_heads, first = unit / p->heads.kv_heads * KV_BLOCK;
+        for (uint32_t i = first; i < p->n && i < first + KV_BLOCK; i++)
+            if (!p->c->scratch.tokens[i].alone) cpu_place_heads(p, i, head, 1);
+    }
+}
+
+/* The tokens of a block have the same cache lines of K, so that two threads which place different tokens of it would
+ * wait for each other: a thread has heads of its own. */
+void cpu_place_all(struct pass *p)
+{
+    const uint32_t units = (p->n + KV_BLOCK - 1) / KV_BLOCK * p->heads.kv_heads;
+    if (heads_together(p))
+        cpu_each(p, place_tokens, p->n);
+    else
+        cpu_run(p, TIMING_VECTOR, place_head, p, units, p->n <= PLACED_ALONE ? units : 1, 1);
 }
 
 /* Queries before their temperature. */

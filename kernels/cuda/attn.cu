@@ -157,17 +157,18 @@ template <int type, int ROWS, int DIMS> __device__ static inline void attention(
         attend_rows<type, ROWS, DIMS>(a, t, queries, p, first);
 }
 
-#define ATTENTION(name, type, rows, dims)                                                                              \
-    extern "C" __global__ void __launch_bounds__(128)                                                                  \
+#define ATTENTION(name, type, rows, dims, ctas)                                                                        \
+    extern "C" __global__ void __launch_bounds__(128, ctas)                                                            \
         cuda_attn_##name##_##dims(const __grid_constant__ struct cuda_attn a)                                          \
     {                                                                                                                  \
         begin();                                                                                                       \
         attention<type, rows, dims>(a);                                                                                \
     }
+/* A head of up to 64 values leaves registers for five CTAs on a multiprocessor: more warps hide more of the loads. */
 #define SIZES(name, type)                                                                                              \
-    ATTENTION(name, type, 8, 2)                                                                                        \
-    ATTENTION(name, type, 8, 4)                                                                                        \
-    ATTENTION(name, type, 4, 8)
+    ATTENTION(name, type, 8, 2, 5)                                                                                     \
+    ATTENTION(name, type, 8, 4, 1)                                                                                     \
+    ATTENTION(name, type, 4, 8, 1)
 SIZES(f32, KV_F32)
 SIZES(f16, KV_F16)
 SIZES(q8, KV_Q8)

@@ -258,11 +258,11 @@ V void tile_of(struct tile k, size_t nt, float *out, size_t ld, const struct chu
 {
     if (k.mode == ALONE && (nt == 1 || k.np == 8))
         tile(with_tokens(k, 1), out, ld, c, *x, rows);
-    else if (k.mode == ALONE && nt == 2)
+    else if (k.mode == ALONE && (nt == 2 || k.np == 4))
         tile(with_tokens(k, 2), out, ld, c, *x, rows);
     else if (k.mode <= PACKED && nt == 3)
         tile(with_tokens(k, 3), out, ld, c, *x, rows);
-    else if (k.mode <= PACKED && (nt == 4 || k.np == 4))
+    else if (k.mode <= PACKED && nt == 4)
         tile(with_tokens(k, 4), out, ld, c, *x, rows);
     else if (k.mode == ALONE && k.np == 1 && nt == MOST)
         tile(with_tokens(k, MOST), out, ld, c, *x, rows);
@@ -313,18 +313,18 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
 }
 
 /* Number of panels of the next tile. Each is a stream from memory, and few tokens leave registers for more of them. On
- * Intel (Emerald Rapids, Ice Lake; two threads) 8 streams of one token are 1.25 to 1.5 times as fast as one, and 4 of 3
- * or 4 tokens 1.1 times as fast as two; of 7 or 8 tokens one tile of a single panel, which unpacks its codes once,
- * is 1.15 times as fast as two tiles of two panels (Emerald Rapids). On AMD (Zen 4) one stream is 1.05 to 1.9 times as
- * fast as several up to MOST_PAIR tokens, and then 1.05 to 1.25 times where halves have sub-scales, which take
- * registers. */
+ * Intel (Emerald Rapids, Ice Lake; two threads) 8 streams of one token are 1.25 to 1.5 times as fast as one. On Emerald
+ * Rapids two of 4 tokens are 1.05 to 1.15 times as fast as 4 (of 3 tokens they are alike), and of 7 or 8 tokens one
+ * tile of a single panel, which unpacks its codes once, is 1.15 times as fast as two tiles of two panels. On AMD
+ * (Zen 4) one stream is 1.05 to 1.9 times as fast as several up to MOST_PAIR tokens, and then 1.05 to 1.25 times where
+ * halves have sub-scales, which take registers. */
 V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
 {
     const bool simple = !panel_has_pairs(form(type)) && !panel_has_bits(form(type));
     if (kern_one_stream && (tokens <= MOST_PAIR || (tokens < FILL_FROM && has_halves(type)))) return 1;
     if (!kern_one_stream && tokens > MOST_PAIR && tokens <= MOST) return 1;
     if (tokens == 1 && simple && rows > 7 * KERN_ROWS) return 8;
-    if (tokens <= (simple ? 4 : 2) && rows > 3 * KERN_ROWS) return 4;
+    if (tokens <= 2 && rows > 3 * KERN_ROWS) return 4;
     return rows > KERN_ROWS ? 2 : 1;
 }
 

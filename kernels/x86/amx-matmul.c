@@ -14,7 +14,8 @@
 #define TOKENS       16 /* of a tile */
 #define FEW_TILES    2  /* more are always worth it */
 #define PADDED_MOST  2  /* tokens missing from few tiles that are worth it */
-#define CHUNK_BLOCKS 8  /* 16 KiB of sums; half as many where a block has two of them */
+#define CHUNK_BLOCKS 8  /* 16 KiB of sums; half as many where a block has two of them, or for */
+#define FEW_TOKENS   80 /* tokens at most */
 #define SUMS         (TOKENS * KERN_ROWS)
 #define PART_TILES   12 /* of part_of: two whole groups, and fewer than two in the last */
 
@@ -42,12 +43,12 @@ struct padded {
 };
 
 /* One or two widened panels, @blocks blocks of each, the first of which is block @first of the panel. @last: the panel
- * has no more. @next: the packed blocks that are widened next, of each panel. */
+ * has no more. @next: the @ahead packed blocks that are widened next, of each panel. */
 struct chunk {
     unsigned np;
     enum kern_type type;
     uint8_t *wide;
-    size_t first, blocks;
+    size_t first, blocks, ahead;
     bool last;
     const uint8_t *next[2];
 };
@@ -77,11 +78,11 @@ V unsigned units_of_block(enum kern_type type)
     return has_halves(type) ? 2 : 1;
 }
 
-/* Blocks of a chunk for @n tokens. One tile does not repay more: with half the sums more of the activations stay in the
- * first cache. */
+/* Blocks of a chunk for @n tokens. A few tiles do not repay more: with half the codes and sums more of the activations
+ * stay in the first cache, of which a thread has only half where another one uses the same core. */
 V size_t chunk_blocks(enum kern_type type, size_t n)
 {
-    return (n <= TOKENS ? CHUNK_BLOCKS / 2 : CHUNK_BLOCKS) / units_of_block(type);
+    return n <= FEW_TOKENS || has_halves(type) ? CHUNK_BLOCKS / 2 : CHUNK_BLOCKS;
 }
 
 static void configure(unsigned depth)
@@ -139,7 +140,7 @@ V void prefetch(const uint8_t *p, size_t bytes)
  * Part @part of @parts of one half. */
 V void prefetch_part(const struct chunk *c, unsigned p, unsigned half, size_t part, size_t parts)
 {
-    const size_t bytes = c->blocks * packed_bytes(c->type) / 2, each = bytes / parts;
+    const size_t bytes = c->ahead * packed_bytes(c->type) / 2, each = bytes / parts;
     prefetch(c->next[p] + half * bytes + part * each, each);
 }
 
@@ -262,7 +263,7 @@ V void tile(const struct chunk *c, const struct result *out, struct acts x, size
     for (unsigned p = 0; p < c->np; p++) add_panel(c, p, out, x, nt, sums, first);
 }
 
-/* @nt tokens, fewer than a tile has. */
+/* @nt tokens, fewer than a tile has, of a chunk behind which nothing may be read. */
 V void last_tile(const struct chunk *c, const struct result *out, struct acts x, size_t nt, bool first,
                  struct padded *pad)
 {
@@ -274,7 +275,8 @@ V void last_tile(const struct chunk *c, const struct result *out, struct acts x,
     tile(c, out, (struct acts){pad->q[0][0], pad->d[0][0], TOKENS}, nt, first);
 }
 
-/* Tokens [t, end). */
+/* Tokens [t, end). A last tile with fewer than TOKENS reads the next block's activations as those of the tokens that it
+ * lacks, which changes no result. Only where there may be no next block, they are copied. */
 V void all_tiles(const struct chunk *c, struct result out, const struct kern_acts *x, size_t t, size_t end,
                  struct padded *pad)
 {
@@ -285,7 +287,7 @@ V void all_tiles(const struct chunk *c, struct result out, const struct kern_act
         struct acts in = {x->q + at * KERN_BLOCK, x->d + at * 2, a.step};
         group = a.step;
         for (size_t i = 0; i < group; i += TOKENS, first = false) {
-            if (group - i < TOKENS)
+            if (group - i < TOKENS && (c->last || group < TOKENS / 2))
                 last_tile(c, &out, in, group - i, first, pad);
             else
                 tile(c, &out, in, TOKENS, first);
@@ -303,7 +305,8 @@ V void panels(unsigned np, enum kern_type type, struct result out, const uint8_t
     _Alignas(64) uint8_t codes[2 * CHUNK_BLOCKS * WIDE_MOST];
     struct padded pad = {0};
     for (size_t b = 0; b < nb; b += most) {
-        struct chunk c = {np, type, codes, b, nb - b < most ? nb - b : most, nb - b <= most, {NULL}};
+        const size_t n = nb - b < most ? nb - b : most, then = b + n < nb ? nb - b - n : nb;
+        struct chunk c = {np, type, codes, b, n, then < most ? then : most, b + n == nb, {NULL}};
         for (unsigned p = 0; p < np; p++) {
             const uint8_t *from = panel + p * stride;
             for (size_t i = 0; i < c.blocks; i++) widen(type, codes + (p * c.blocks + i) * wide, from, b + i);

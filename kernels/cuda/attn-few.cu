@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention of tiles with few queries, and the merge of all tiles' parts. A CTA computes the queries of a tile that
+ * Attention of tiles with few queries, the merge of all tiles' parts, and both with the heads before them for tokens
+ * that are alone in their sequences' steps. A CTA computes the queries of a tile that
  * share a KV head, in three steps: the scores, a warp for each block of keys; their weights, the same; then the chains
  * of the output over all keys, a thread for each query and dim. Shared memory: few_floats() of
  * daemon/backend/cuda/attention.c.
  */
-#include "kernels/cuda/kv.cuh"
+#include "kernels/cuda/heads.cuh"
 
 #define ROWS   8                          /* queries whose scores a warp computes at once */
 #define BLOCKS (CUDA_SEGMENT / CUDA_WARP) /* warps, and blocks of a tile */
@@ -16,7 +17,13 @@ struct steps {
     float *weights; /* [rows][512] scores, then exp(score - m) */
     float *tops;    /* [rows][BLOCKS] largest score of a block; -infinity: the query sees none of it */
     float *sums;    /* [rows][BLOCKS] of the weights */
+    float *own;     /* [2][dim rounded up to 4] K and V of the token, in cuda_decode_* */
     uint32_t rows;
+};
+
+/* What a query gets of a part: one dim. */
+struct result {
+    float m, l, o;
 };
 
 /* Visible positions of a row. */
@@ -97,10 +104,9 @@ __device__ static inline float add_values(const uint8_t *v, const float *p, uint
 
 /* Output, maximum and sum of dim @d of row @r. */
 template <int type>
-__device__ static inline void chain(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
-                                    uint32_t r, uint32_t d)
+__device__ static inline struct result chain(const struct cuda_attn &a, const struct cuda_tile &t,
+                                             const struct steps &x, uint32_t r, uint32_t d)
 {
-    const struct cuda_seen &seen = a.seen[t.token + r / a.group];
     float m = NOTHING, l = 0.0f, o = 0.0f;
     uint32_t begin, end;
     seen_of(a, t, r, begin, end);
@@ -122,29 +128,53 @@ __device__ static inline void chain(const struct cuda_attn &a, const struct cuda
         o = add_values<type>(v, x.weights + r * CUDA_SEGMENT + b * CUDA_WARP, a.dim, d, lo, hi, o);
         l = l + x.sums[r * BLOCKS + b];
     }
-    if (t.part >= seen.parts) return;
-    const uint64_t row = (uint64_t)(seen.row + t.part) * a.heads + blockIdx.y * a.group + r % a.group;
-    a.o[row * a.dim + d] = o;
-    if (d == 0) a.m[row] = m, a.l[row] = l;
+    return {m, l, o};
 }
 
-template <int type> __device__ static inline void attention(const struct cuda_attn &a)
+/* Leave the part of dim @d of row @r for the merge. */
+__device__ static inline void leave(const struct cuda_attn &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
+                                    const struct result &x)
+{
+    const struct cuda_seen &seen = a.seen[t.token + r / a.group];
+    if (t.part >= seen.parts) return;
+    const uint64_t row = (uint64_t)(seen.row + t.part) * a.heads + blockIdx.y * a.group + r % a.group;
+    a.o[row * a.dim + d] = x.o;
+    if (d == 0) a.m[row] = x.m, a.l[row] = x.l;
+}
+
+__device__ static inline struct steps steps_of(const struct cuda_attn &a, uint32_t rows)
 {
     extern __shared__ float4 shared[];
-    const struct cuda_tile t = a.tiles[blockIdx.x];
+    const uint32_t wide = (a.dim + 3) / 4 * 4;
     struct steps x;
-    x.rows = t.n * a.group;
-    if (!x.rows) return;
+    x.rows = rows;
     x.queries = (float *)shared;
-    x.weights = x.queries + x.rows * ((a.dim + 3) / 4 * 4);
-    x.tops = x.weights + x.rows * CUDA_SEGMENT;
-    x.sums = x.tops + x.rows * BLOCKS;
-    load_queries(a, t, x.queries);
+    x.own = x.queries + rows * wide;
+    x.weights = x.own + 2 * wide;
+    x.tops = x.weights + rows * CUDA_SEGMENT;
+    x.sums = x.tops + rows * BLOCKS;
+    return x;
+}
+
+/* The first two steps. */
+template <int type>
+__device__ static inline void weights(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+{
     score<type>(a, t, x);
     __syncthreads();
     weigh(a, t, x);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < x.rows * a.dim; i += blockDim.x) chain<type>(a, t, x, i / a.dim, i % a.dim);
+}
+
+template <int type> __device__ static inline void attention(const struct cuda_attn &a)
+{
+    const struct cuda_tile t = a.tiles[blockIdx.x];
+    const struct steps x = steps_of(a, t.n * a.group);
+    if (!x.rows) return;
+    load_queries(a, t, x.queries);
+    weights<type>(a, t, x);
+    for (uint32_t i = threadIdx.x; i < x.rows * a.dim; i += blockDim.x)
+        leave(a, t, i / a.dim, i % a.dim, chain<type>(a, t, x, i / a.dim, i % a.dim));
 }
 
 #define ATTENTION(name, type)                                                                                          \
@@ -208,3 +238,106 @@ extern "C" __global__ void cuda_merge(const __grid_constant__ struct cuda_merge 
         if (a.q.q) quantize(a.q, row, a.heads * a.dim, head * n + i, v);
     }
 }
+
+/* --- heads, attention and merge of tokens that are alone in the steps of their sequences --- */
+
+/* Bring the KV blocks of the tile and head into the L2 cache. */
+__device__ static inline void prefetch(const struct cuda_attn &a, const struct cuda_tile &t)
+{
+    const uint32_t pos = t.from + threadIdx.x / CUDA_WARP * CUDA_WARP;
+    if (pos >= t.to) return;
+    const uint8_t *block = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP], blockIdx.y);
+    for (uint32_t i = threadIdx.x % CUDA_WARP * 128; i < a.kv.each; i += CUDA_WARP * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(block + i));
+}
+
+/* The tile's queries in shared memory; K and V of its token go to their block, if the tile has it. */
+__device__ static inline void make_heads(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP, dim = a.attn.dim;
+    const uint32_t wide = (dim + 3) / 4 * 4, group = a.attn.group;
+    const bool own = !t.sinks && t.to == a.attn.seen[t.token].end;
+    for (uint32_t r = warp; r < group + 2 * own; r += BLOCKS) {
+        const struct head h = {x.queries + r * wide, dim, lane};
+        if (r < group)
+            make_query(a.heads, h, t.token, blockIdx.y * group + r, t.sinks);
+        else if (r == group)
+            place_key(a.heads, h, t.token, blockIdx.y);
+        else
+            place_value(a.heads, h, t.token, blockIdx.y);
+    }
+    __syncthreads();
+}
+
+/* The result of dim @d of row @r: of its parts, which lie in memory, or of @one. */
+__device__ static inline void put(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
+                                  const struct result *one)
+{
+    const struct cuda_seen &seen = a.attn.seen[t.token];
+    const struct cuda_merge &to = a.merge;
+    const uint32_t head = blockIdx.y * a.attn.group + r, dim = a.attn.dim;
+    struct merged x = {0.0f, 0.0f, false};
+    float o = 0.0f;
+    for (uint32_t part = 0; part < seen.parts; part++) {
+        const uint64_t at = (uint64_t)(seen.row + part) * a.attn.heads + head;
+        const float l = one ? one->l : __ldcg(to.l + at);
+        if (!(l > 0.0f)) continue;
+        const float more = one ? one->o : __ldcg(to.o + at * dim + d);
+        join(x, &o, &more, 1, one ? one->m : __ldcg(to.m + at), l);
+    }
+    const float none = 0.0f;
+    if (to.sink_scores) join(x, &o, &none, 1, to.sink_scores[head], 1.0f);
+    const float v = o / x.l;
+    if (to.f) to.f[((uint64_t)t.token * a.attn.heads + head) * dim + d] = v;
+    if (to.q.q) quantize(to.q, t.token, a.attn.heads * dim, (head * dim + d) / CUDA_WARP, v);
+}
+
+/* All parts of the token and KV head are there. The CTA that sees this is the last; it sets the counter back. */
+__device__ static inline bool is_last(const struct cuda_decode &a, const struct cuda_tile &t)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t *done = a.done + t.token * a.attn.kv_heads + blockIdx.y;
+        last = atomicAdd(done, 1) + 1 == a.attn.seen[t.token].parts;
+        if (last) *done = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
+template <int type> __device__ static inline void decode(const struct cuda_decode &a)
+{
+    const struct cuda_tile t = a.attn.tiles[blockIdx.x];
+    const struct steps x = steps_of(a.attn, t.n * a.attn.group);
+    const bool one = x.rows && a.attn.seen[t.token].parts == 1;
+    if (x.rows) prefetch(a.attn, t);
+    wait_before();
+    if (!x.rows) return;
+    make_heads(a, t, x);
+    weights<type>(a.attn, t, x);
+    for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x) {
+        const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
+        const struct result v = chain<type>(a.attn, t, x, r, d);
+        if (one)
+            put(a, t, r, d, &v);
+        else
+            leave(a.attn, t, r, d, v);
+    }
+    if (one || !is_last(a, t)) return;
+    for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x)
+        put(a, t, i / a.attn.dim, i % a.attn.dim, NULL);
+}
+
+#define DECODE(name, type)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(BLOCKS *CUDA_WARP)                                                    \
+        cuda_decode_##name(const __grid_constant__ struct cuda_decode a)                                               \
+    {                                                                                                                  \
+        start_next();                                                                                                  \
+        decode<type>(a);                                                                                               \
+    }
+DECODE(f32, KV_F32)
+DECODE(f16, KV_F16)
+DECODE(q8, KV_Q8)

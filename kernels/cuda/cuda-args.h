@@ -131,6 +131,15 @@ struct cuda_merge {
     uint32_t first, heads, dim;   /* first: the first row */
 };
 
+/* Heads, attention and merge of tokens each of which is alone in its tiles, of at most 16 queries: one CTA for each
+ * tile (x) and KV head (y). The rows of the results are the tokens. */
+struct cuda_decode {
+    struct cuda_heads heads;
+    struct cuda_attn attn;
+    struct cuda_merge merge;
+    uint32_t *done; /* [tokens][kv_heads] 0 before and after */
+};
+
 /* act(gate) * up -> f or q. One warp for 32 columns: x, of a token: y. */
 struct cuda_gated {
     const float *gate, *up;           /* [n][k]; up NULL: act(gate) */

@@ -8,14 +8,28 @@
 
 #define ALL 0xffffffffu
 
-/* The first thing that a kernel does, before it reads what another one has written: the host starts it early. Then the
- * next one may start. */
-__device__ static inline void begin()
+/* The next kernel may start, as far as there is room: it reads what this one writes after its own wait_before(). */
+__device__ static inline void start_next()
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* The host starts a kernel early: until here it reads nothing but weights and notes, and writes nothing. Then all
+ * kernels before it have ended, since each of them has waited, too. */
+__device__ static inline void wait_before()
 {
 #if __CUDA_ARCH__ == 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+/* What a kernel begins with that does nothing before it waits. */
+__device__ static inline void begin()
+{
+    start_next();
+    wait_before();
 }
 
 __device__ static inline float fma_(float a, float b, float c)

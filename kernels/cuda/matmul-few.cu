@@ -37,19 +37,33 @@ __device__ static inline struct acts read_acts(const struct cuda_matmul &a, cons
     return {q[t], q[t + 4]};
 }
 
-/* What a lane reads of the scales of a block: those of row lane % 16, and of token lane. */
-struct own {
-    struct scale row;
-    float2 d;
+/* What a lane reads of the weights of some blocks, the scales being those of row lane % 16. */
+struct weights {
+    struct raw top[AHEAD], low[AHEAD];
+    struct scale scale[AHEAD];
 };
 
-template <int S, bool M>
-__device__ static inline struct own read_own(const struct cuda_matmul &a, const struct job &j, const struct place &p,
-                                             uint32_t b)
+/* Those of every blockDim / 32-th block from @b on, before @to. */
+template <int W, int S, bool M>
+__device__ static inline void read_weights(const struct cuda_matmul &a, const struct job &j, uint32_t b, uint32_t to,
+                                           struct weights &w)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, warps = blockDim.x / CUDA_WARP, row = lane / 4, t = lane % 4;
+#pragma unroll
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        if (b + i * warps >= to) continue;
+        const struct place p = place_of(a.form, j.panel, b + i * warps);
+        w.top[i] = read_raw<W>(a.form, p.codes, row, t);
+        w.low[i] = read_raw<W>(a.form, p.codes, row + 8, t);
+        w.scale[i] = scale_of<S, M>(a.form, p, lane % CUDA_ROWS);
+    }
+}
+
+/* The scale of token lane in block @b, and the scale times the sum of the codes. */
+__device__ static inline float2 read_token(const struct cuda_matmul &a, const struct job &j, uint32_t b)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, token = min(lane, j.tokens - 1);
-    const uint64_t at = (uint64_t)b * a.x.ld + j.first + token;
-    return {scale_of<S, M>(a.form, p, lane % CUDA_ROWS), *(const float2 *)(a.x.d + at * 2)};
+    return *(const float2 *)(a.x.d + ((uint64_t)b * a.x.ld + j.first + token) * 2);
 }
 
 /* Leave the sums of eight tokens from @first on in the @i-th place of the chunk, block @b. */
@@ -74,8 +88,8 @@ __device__ static inline void put_sums(const struct cuda_matmul &a, const struct
 /* The sums of block @b, the @i-th of the chunk. */
 template <int W, int S, bool M, bool T, int N>
 __device__ static inline void few_block(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
-                                        uint32_t b, uint32_t i, struct raw top, struct raw low, const struct acts *x,
-                                        const struct own &own)
+                                        uint32_t b, uint32_t i, struct raw top, struct raw low, const struct scale &own,
+                                        const struct acts *x, float2 d)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
     const struct place p = place_of(a.form, j.panel, b);
@@ -89,39 +103,38 @@ __device__ static inline void few_block(const struct cuda_matmul &a, const struc
         put_sums<S, M>(a, j, s, b, i, n * 8, c, up, down);
     }
     if (lane < CUDA_ROWS) {
-        s.d[i * CUDA_ROWS + lane] = own.row.d;
-        if (M) s.m[i * CUDA_ROWS + lane] = own.row.m;
+        s.d[i * CUDA_ROWS + lane] = own.d;
+        if (M) s.m[i * CUDA_ROWS + lane] = own.m;
     }
     if (lane < j.tokens) {
-        s.dx[i * j.tokens + lane] = own.d.x;
-        if (M && S != HALVES) s.minus[i * j.tokens + lane] = own.d.y;
+        s.dx[i * j.tokens + lane] = d.x;
+        if (M && S != HALVES) s.minus[i * j.tokens + lane] = d.y;
     }
 }
 
-/* The blocks [from, to) of the panel. */
+/* The blocks [from, to) of the panel. @ready: the first of the warp are in @w. */
 template <int W, int S, bool M, bool T, int N>
 __device__ static inline void few_sums(const struct cuda_matmul &a, const struct job &j, const struct chunk &s,
-                                       uint32_t from, uint32_t to)
+                                       uint32_t from, uint32_t to, struct weights &w, bool ready)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, warps = blockDim.x / CUDA_WARP, row = lane / 4, t = lane % 4;
+    const uint32_t warps = blockDim.x / CUDA_WARP;
     for (uint32_t b = from + threadIdx.x / CUDA_WARP; b < to; b += warps * AHEAD) {
-        struct raw top[AHEAD], low[AHEAD];
         struct acts x[AHEAD][N];
-        struct own own[AHEAD];
+        float2 d[AHEAD];
+        if (!ready) read_weights<W, S, M>(a, j, b, to, w);
+        ready = false;
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
             if (b + i * warps >= to) continue;
-            const struct place p = place_of(a.form, j.panel, b + i * warps);
-            top[i] = read_raw<W>(a.form, p.codes, row, t);
-            low[i] = read_raw<W>(a.form, p.codes, row + 8, t);
-            own[i] = read_own<S, M>(a, j, p, b + i * warps);
+            d[i] = read_token(a, j, b + i * warps);
 #pragma unroll
             for (uint32_t n = 0; n < N; n++) x[i][n] = read_acts(a, j, b + i * warps, n * 8);
         }
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++)
             if (b + i * warps < to)
-                few_block<W, S, M, T, N>(a, j, s, b + i * warps, b + i * warps - from, top[i], low[i], x[i], own[i]);
+                few_block<W, S, M, T, N>(a, j, s, b + i * warps, b + i * warps - from, w.top[i], w.low[i], w.scale[i],
+                                         x[i], d[i]);
     }
 }
 
@@ -140,11 +153,14 @@ template <int W, int S, bool M, bool T, int N> __device__ static inline void few
     s.dx = s.m + (M ? a.chunk * CUDA_ROWS : 0);
     s.minus = s.dx + a.chunk * tokens;
     const uint32_t r = threadIdx.x % CUDA_ROWS, token = threadIdx.x / CUDA_ROWS, row = panel * CUDA_ROWS + r;
+    struct weights w; /* the first are read while the kernel before still runs */
     float acc = 0.0f;
+    read_weights<W, S, M>(a, j, threadIdx.x / CUDA_WARP, nb < a.chunk ? nb : a.chunk, w);
+    wait_before();
     for (uint32_t from = 0; from < nb; from += a.chunk) {
         const uint32_t to = nb - from < a.chunk ? nb : from + a.chunk;
         if (from) __syncthreads();
-        few_sums<W, S, M, T, N>(a, j, s, from, to);
+        few_sums<W, S, M, T, N>(a, j, s, from, to, w, from == 0);
         __syncthreads();
         if (token >= tokens) continue;
 #pragma unroll 8
@@ -172,8 +188,8 @@ __device__ static inline void prefetch(const struct cuda_matmul &a)
     extern "C" __global__ void __launch_bounds__(512)                                                                  \
         cuda_##kernel##_##name(const __grid_constant__ struct cuda_matmul a)                                           \
     {                                                                                                                  \
+        start_next();                                                                                                  \
         prefetch(a);                                                                                                   \
-        begin();                                                                                                       \
         few<width, scales, offset, table, n>(a);                                                                       \
     }
 #define BOTH(name, width, scales, offset, table)                                                                       \

@@ -3,6 +3,7 @@
 #include "kernels/cuda/device.cuh"
 
 #define LANES 16 /* of the sums of a norm */
+#define AHEAD 4  /* weights that a thread reads early */
 
 /* 1 / sqrt(ss / k + eps) of x[k] in shared memory, computed by the first 16 threads for all. */
 __device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out)
@@ -49,10 +50,14 @@ extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
 {
     extern __shared__ float x[];
     float *stream = x + a.k, *one = stream + a.k;
-    if (a.w && blockIdx.x == 0)
-        for (uint32_t i = threadIdx.x * 32; i < a.k; i += blockDim.x * 32)
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(a.w + i));
-    begin();
+    float first[AHEAD]; /* weights, which no kernel writes */
+    start_next();
+#pragma unroll
+    for (uint32_t n = 0; n < AHEAD; n++) {
+        const uint32_t i = threadIdx.x + n * blockDim.x;
+        first[n] = a.w && i < a.k ? a.w[i] : 0.0f;
+    }
+    wait_before();
     const uint32_t from = a.gather ? a.gather[blockIdx.x] : blockIdx.x;
     float *old = a.x + (uint64_t)from * a.k;
 #pragma unroll 4
@@ -67,8 +72,13 @@ extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
     for (uint32_t i = threadIdx.x; (a.h || a.gather) && i < a.k; i += blockDim.x) to[i] = x[i];
     if (a.w) {
         const float r = root_of(x, a.k, a.eps, one);
+#pragma unroll
+        for (uint32_t n = 0; n < AHEAD; n++) {
+            const uint32_t i = threadIdx.x + n * blockDim.x;
+            if (i < a.k) x[i] = x[i] * r * first[n];
+        }
 #pragma unroll 4
-        for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) x[i] = x[i] * r * a.w[i];
+        for (uint32_t i = threadIdx.x + AHEAD * blockDim.x; i < a.k; i += blockDim.x) x[i] = x[i] * r * a.w[i];
         __syncthreads();
     }
     put_row(a.f, a.q, x, blockIdx.x, a.k);

@@ -6,10 +6,10 @@
 #define FEW_THREADS 512
 #define FEW_ROWS    16 /* queries of a tile up to which the kernel for few is used */
 
-/* Shared memory of cuda_attn_few_*, and of cuda_attn_* where a warp has @each queries, in floats. */
+/* Shared memory of cuda_attn_few_* and cuda_decode_*, and of cuda_attn_* where a warp has @each queries, in floats. */
 static unsigned few_floats(unsigned rows, unsigned wide)
 {
-    return rows * (wide + KV_SEGMENT + 2 * KV_SEGMENT / KV_BLOCK);
+    return rows * (wide + KV_SEGMENT + 2 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
 }
 
 static unsigned many_floats(unsigned rows, unsigned wide, unsigned each)
@@ -38,36 +38,42 @@ size_t cuda_attention_shared(uint32_t rows, uint32_t dim)
     return (few > many ? few : many) * sizeof(float);
 }
 
-static int attend(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
+static struct cuda_attn attn_of(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
 {
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
-    const uint32_t kv_heads = p->cpu.heads.kv_heads, dim = p->cpu.heads.head_dim;
-    const struct cuda_attn a = {.q = c->buf.q,
-                                .q_sinks = c->buf.q_sinks,
-                                .tiles = (const struct cuda_tile *)cuda_note(c, v->tiles) + w->tile,
-                                .seen = cuda_note(c, v->seen),
-                                .table = cuda_note(c, p->table),
-                                .kv = cuda_kv_layer(c, p->cpu.group, p->cpu.group_layer),
-                                .m = c->buf.m,
-                                .l = c->buf.l,
-                                .o = c->buf.o,
-                                .scale = s->scale.attention,
-                                .cap = s->cap.attention,
-                                .heads = (uint16_t)s->heads,
-                                .kv_heads = (uint16_t)kv_heads,
-                                .dim = (uint16_t)dim,
-                                .group = (uint16_t)(s->heads / kv_heads)};
-    struct start x = start_of(c, w->rows, dim);
+    const uint32_t kv_heads = p->cpu.heads.kv_heads;
+    return (struct cuda_attn){.q = c->buf.q,
+                              .q_sinks = c->buf.q_sinks,
+                              .tiles = (const struct cuda_tile *)cuda_note(c, v->tiles) + w->tile,
+                              .seen = cuda_note(c, v->seen),
+                              .table = cuda_note(c, p->table),
+                              .kv = cuda_kv_layer(c, p->cpu.group, p->cpu.group_layer),
+                              .m = c->buf.m,
+                              .l = c->buf.l,
+                              .o = c->buf.o,
+                              .scale = s->scale.attention,
+                              .cap = s->cap.attention,
+                              .heads = (uint16_t)s->heads,
+                              .kv_heads = (uint16_t)kv_heads,
+                              .dim = (uint16_t)p->cpu.heads.head_dim,
+                              .group = (uint16_t)(s->heads / kv_heads)};
+}
+
+static int attend(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
+{
+    const struct cuda *c = p->c;
+    const struct cuda_attn a = attn_of(p, v, w);
+    struct start x = start_of(c, w->rows, a.dim);
     x.grid.x = w->n_tiles;
-    x.grid.y = kv_heads;
+    x.grid.y = a.kv_heads;
     return cuda_launch(&c->device, x.f, x.grid, &a);
 }
 
-static int merge(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w, bool quantized)
+static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w,
+                                  bool quantized)
 {
     const struct cuda *c = p->c;
-    const uint32_t heads = c->host.base.hparams.heads;
     struct cuda_merge a = {.m = c->buf.m,
                            .l = c->buf.l,
                            .o = c->buf.o,
@@ -76,22 +82,54 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
                            .list = cuda_note(c, v->list),
                            .f = c->buf.att,
                            .first = w->first,
-                           .heads = heads,
+                           .heads = c->host.base.hparams.heads,
                            .dim = p->cpu.heads.head_dim};
     if (quantized && a.dim % KERN_BLOCK == 0) a.q = c->buf.att_acts;
-    return cuda_launch(&c->device, c->kern.merge, (struct cuda_grid){w->n, heads, CUDA_WARP, 0}, &a);
+    return a;
+}
+
+static int merge(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w, bool quantized)
+{
+    const struct cuda_merge a = merge_of(p, v, w, quantized);
+    return cuda_launch(&p->c->device, p->c->kern.merge, (struct cuda_grid){w->n, a.heads, CUDA_WARP, 0}, &a);
+}
+
+/* Quantize what no kernel of attention does, for heads of another number of values than 32, 64, …. */
+static int quantize(const struct cuda_pass *p, const struct cuda_view *v)
+{
+    const struct cuda *c = p->c;
+    const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
+    const struct cuda_gated a = {.gate = c->buf.att, .q = c->buf.att_acts, .k = k};
+    if (p->cpu.heads.head_dim % KERN_BLOCK == 0) return 0;
+    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 255) / 256, v->n, 256, 0}, &a);
 }
 
 int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantized)
 {
-    const struct cuda *c = p->c;
     int r = 0;
     for (uint32_t i = 0; !r && i < v->n_waves; i++) {
         r = attend(p, v, &v->waves[i]);
         if (!r) r = merge(p, v, &v->waves[i], quantized);
     }
-    if (r || !quantized || p->cpu.heads.head_dim % KERN_BLOCK == 0) return r;
-    const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
-    const struct cuda_gated a = {.gate = c->buf.att, .q = c->buf.att_acts, .k = k};
-    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 255) / 256, v->n, 256, 0}, &a);
+    return r || !quantized ? r : quantize(p, v);
+}
+
+bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
+{
+    return p->alone && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= FEW_ROWS;
+}
+
+int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quantized)
+{
+    const struct cuda *c = p->c;
+    const struct cuda_wave *w = &v->waves[0];
+    const struct cuda_decode a = {.heads = cuda_heads_of(p),
+                                  .attn = attn_of(p, v, w),
+                                  .merge = merge_of(p, v, w, quantized),
+                                  .done = c->buf.done};
+    struct start x = start_of(c, w->rows, a.attn.dim);
+    x.grid.x = w->n_tiles;
+    x.grid.y = a.attn.kv_heads;
+    int r = cuda_launch(&c->device, c->kern.decode, x.grid, &a);
+    return r || !quantized ? r : quantize(p, v);
 }

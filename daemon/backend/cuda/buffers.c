@@ -58,6 +58,7 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->l = carve(c, attn_rows * s->heads, f);
     b->o = carve(c, attn_rows * queries, f);
     b->logits = carve(c, logit_rows * s->vocab, f);
+    b->done = carve(c, n * s->heads, sizeof(*b->done));
 }
 
 static size_t padded(uint32_t tokens)
@@ -77,6 +78,17 @@ size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx
     return c.at;
 }
 
+static int clear_counters(const struct cuda *c)
+{
+    const size_t bytes = padded(c->host.base.config.batch_tokens) * c->host.base.hparams.heads * sizeof(*c->buf.done);
+    void *zeros = calloc(1, bytes);
+    if (!zeros) return error_say(-ENOMEM, "out of memory for the CUDA backend");
+    int r = cuda_upload(&c->device, c->buf.done, zeros, bytes);
+    if (!r) r = cuda_wait(&c->device);
+    free(zeros);
+    return r;
+}
+
 int cuda_init_buffers(struct cuda *c)
 {
     const struct backend *b = &c->host.base;
@@ -86,6 +98,7 @@ int cuda_init_buffers(struct cuda *c)
     if (r) return r;
     struct carver at = {c->buf.mem, 0};
     lay_out(&c->buf, &at, &b->hparams, padded(tokens), c->attn_rows, c->logit_rows);
+    r = clear_counters(c);
     for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
         if (c->host.kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host.kv[g].size, "the KV pool");
     /* without pinned memory only speed is lost */
@@ -126,6 +139,8 @@ static int find_attention(struct cuda *c)
     char name[48];
     snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
     int r = cuda_kernel(&c->device, &c->kern.attn_few, name, shared);
+    snprintf(name, sizeof(name), "cuda_decode_%s", type);
+    if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, shared);
     for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i]);
         r = cuda_kernel(&c->device, &c->kern.attn[i], name, shared);

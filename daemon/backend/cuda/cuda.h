@@ -24,6 +24,7 @@ struct cuda_buffers {
     float *cs[2], *sink_cs; /* [tokens][rope_dim] */
     float *m, *l, *o;       /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;          /* [logit_rows][vocab] */
+    uint32_t *done;         /* [tokens][kv_heads] of cuda_decode, all 0 between kernels */
 };
 
 /* What the host tells the device about a batch: arrays one behind the other, copied at once. */
@@ -56,7 +57,7 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, attn[CUDA_ATTN_SIZES];
+    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, decode, attn[CUDA_ATTN_SIZES];
     struct cuda_kind kinds[KERN_TYPES];
 };
 
@@ -64,7 +65,7 @@ struct cuda_kernels {
 struct cuda_shape {
     const uint8_t *notes;
     size_t tokens, table, warmth;
-    uint32_t n, n_kept, slides;
+    uint32_t n, n_kept, slides, alone;
     struct {
         size_t list, seen, tiles;
         uint32_t n_tiles, rows;
@@ -107,6 +108,7 @@ struct cuda_pass {
     float *x;                     /* their residual stream */
     size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
     bool slides;                  /* some token does */
+    bool alone;                   /* each token is the only one of its entry */
     const float *bias, *post;     /* of the pending result in h, or NULL */
     const float *out_scale;
     bool pending;
@@ -148,6 +150,14 @@ struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t laye
 
 /* Write the notes of the batch, which cpu_lay_out has laid out, and copy them to the device. */
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n);
+
+/* What attention needs of the heads of the pass's layer; do it. */
+struct cuda_heads cuda_heads_of(const struct cuda_pass *p);
+int cuda_place_heads(const struct cuda_pass *p);
+
+/* Heads and attention of all tokens, in one kernel. cuda_decodes: it can. */
+bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *view);
+int cuda_decode(const struct cuda_pass *p, const struct cuda_view *view, bool quantized);
 
 /* Attention of the tokens of @view in the pass's layer: queries -> att, quantized too if @quantized. */
 int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quantized);

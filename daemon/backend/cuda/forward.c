@@ -85,46 +85,6 @@ static void leave(struct cuda_pass *p, const float *bias, const float *post, con
 
 /* --- blocks --- */
 
-/* Bias, norm and rotation of queries and keys; K and V go to their blocks. */
-static int place_heads(const struct cuda_pass *p)
-{
-    const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
-    const struct layer *w = p->cpu.w;
-    const struct arch *desc = s->desc;
-    const uint32_t which = hparams_window(s, p->cpu.layer) ? hparams_ropes(s) - 1 : 0;
-    const bool warm = s->temperature.scale != 0 && !(s->temperature.unrotated && hparams_rotates(s, p->cpu.layer));
-    const struct cuda_heads a = {.q = c->buf.q,
-                                 .q_sinks = p->slides ? c->buf.q_sinks : NULL,
-                                 .k = c->buf.k,
-                                 .v = w->v.rows ? c->buf.v : c->buf.k,
-                                 .q_bias = cuda_weight(c, w->q.bias),
-                                 .k_bias = cuda_weight(c, w->k.bias),
-                                 .v_bias = cuda_weight(c, w->v.bias),
-                                 .q_norm = cuda_weight(c, w->q_norm),
-                                 .k_norm = cuda_weight(c, w->k_norm),
-                                 .cs = c->buf.cs[which],
-                                 .sink_cs = c->buf.sink_cs,
-                                 .warmth = warm ? cuda_note(c, p->warmth) : NULL,
-                                 .token = cuda_note(c, p->tokens),
-                                 .kv = cuda_kv_layer(c, p->cpu.group, p->cpu.group_layer),
-                                 .eps = s->rms_eps,
-                                 .heads = (uint16_t)s->heads,
-                                 .kv_heads = (uint16_t)p->cpu.heads.kv_heads,
-                                 .dim = (uint16_t)p->cpu.heads.head_dim,
-                                 .rot = (uint16_t)p->cpu.heads.rope_dim,
-                                 .group = (uint8_t)p->cpu.group,
-                                 .type = (uint8_t)c->host.base.config.kv_type,
-                                 .rotates = hparams_rotates(s, p->cpu.layer),
-                                 .neox = desc->neox,
-                                 .each = desc->qk_norm == QK_NORM_EACH,
-                                 .after = desc->block.qk_after_rope,
-                                 .unit = s->unit_norm,
-                                 .v_norm = desc->attention.v_norm};
-    const struct cuda_grid g = {p->n, s->heads + a.kv_heads, CUDA_WARP, a.dim * (unsigned)sizeof(float)};
-    return cuda_launch(&c->device, c->kern.heads, g, &a);
-}
-
 /* In the last layer only tokens of which something is wanted are computed further: move their rows together. */
 static int keep_wanted(struct cuda_pass *p)
 {
@@ -148,9 +108,11 @@ static int attention_block(struct cuda_pass *p, bool last)
         &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
     int r = cuda_norm_rows(p, w->attn_norm, in, n);
     if (!r) r = cuda_products(p, in, n, c->buf.h, &c->buf.h_acts);
-    if (!r) r = place_heads(p);
+    const bool joined = cuda_decodes(p, view);
+    if (!r && joined) r = cuda_decode(p, view, cpu_quantized(&out, 1));
+    if (!r && !joined) r = cuda_place_heads(p);
     if (!r && last) r = keep_wanted(p);
-    if (!r && p->n) r = cuda_attention(p, view, cpu_quantized(&out, 1));
+    if (!r && p->n && !joined) r = cuda_attention(p, view, cpu_quantized(&out, 1));
     if (!r && p->n) r = cuda_products(p, &out, 1, c->buf.att, &c->buf.att_acts);
     leave(p, w->o.bias, w->attn_post_norm, NULL);
     return r;

@@ -287,5 +287,6 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     if (!r) r = write_view(p, &c->views[VIEW_LAST], s->n_layers - 1);
     if (!r) r = write_tables(p, e, n);
     p->n_kept = c->views[VIEW_LAST].n;
+    p->alone = n == p->cpu.n;
     return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
 }

@@ -315,7 +315,7 @@ static void one_attn(struct attn_case c, uint32_t rows)
                           .dim = (uint16_t)y->dim,
                           .group = (uint16_t)group};
     const bool few = rows == 16;
-    const unsigned shared_few = most * group * ((y->dim + 3) / 4 * 4 + 512 + 32) * 4;
+    const unsigned shared_few = (most * group * ((y->dim + 3) / 4 * 4 + 512 + 32) + 2 * ((y->dim + 3) / 4 * 4)) * 4;
     const unsigned shared = most * group * ((y->dim + 3) / 4 * 4) * 4 + 4 * each * 32 * 4;
     snprintf(name, sizeof(name), few ? "cuda_attn_few_%s" : "cuda_attn_%s_%u", kern_kv_name(y->type), lanes);
     dev_run(name, (struct cuda_grid){n, y->kv_heads, few ? 512 : 128, few ? shared_few : shared}, &a);
@@ -347,4 +347,129 @@ void check_cuda_attn(void **state)
         c.sinks = i % 7 == 0;
         one_attn(c, i % 2 ? 32 : 16);
     }
+}
+
+/* --- heads, attention and merge in one kernel --- */
+
+/* Some tokens of different sequences, each of which has a block of its own for its position. */
+struct decode_case {
+    struct head_case heads;
+    struct cuda_token *tokens;
+    struct cuda_tile *tiles;
+    struct cuda_seen *seen;
+    uint32_t n_tiles, rows, *table;
+    float *q, *k, *v;
+    uint8_t *blocks;
+    bool sinks; /* each head has a sink score */
+};
+
+/* The tiles of token @t, and its block table. */
+static void add_token(struct decode_case *c, uint32_t t)
+{
+    const uint32_t pos = rng_below(t % 2 ? 1200 : 60), slides = pos > 70 && rng_below(2), table = t * BLOCKS;
+    const uint32_t begin = slides ? pos / 2 : 0, row = c->rows;
+    for (uint32_t i = 0; i < BLOCKS; i++) c->table[table + i] = c->heads.n + rng_below(BLOCKS - c->heads.n);
+    c->table[table + pos / KV_BLOCK] = t;
+    c->tokens[t] = (struct cuda_token){.pos = pos, .block = {0, t}, .slides = slides};
+    if (slides) c->tiles[c->n_tiles++] = (struct cuda_tile){t, 1, c->rows++ - row, 0, 20, table, 1};
+    for (uint32_t s = begin / KV_SEGMENT; s <= pos / KV_SEGMENT; s++) {
+        const uint32_t from = s * KV_SEGMENT, least = begin / KV_BLOCK * KV_BLOCK;
+        const uint32_t to = pos + 1 < from + KV_SEGMENT ? pos + 1 : from + KV_SEGMENT;
+        c->tiles[c->n_tiles++] = (struct cuda_tile){t, 1, c->rows++ - row, from > least ? from : least, to, table, 0};
+    }
+    c->seen[t] = (struct cuda_seen){begin, pos + 1, row, c->rows - row};
+}
+
+static struct decode_case random_decode(enum kern_kv type, unsigned i)
+{
+    struct decode_case c = {.heads = {.kv = random_case(type, i), .n = 1 + rng_below(5)}, .sinks = rng_below(4) == 0};
+    struct head_case *h = &c.heads;
+    const size_t all = (size_t)h->kv.heads * h->kv.dim, each = (size_t)h->kv.kv_heads * h->kv.dim;
+    h->rot = rng_below(2) ? h->kv.dim : h->kv.dim / 4 * 2;
+    h->bias = rng_below(2), h->norm = rng_below(2), h->rotates = rng_below(4), h->neox = rng_below(2);
+    h->warm = rng_below(3) == 0;
+    h->bq = random_floats(all), h->bk = random_floats(all), h->bv = random_floats(all);
+    h->nq = random_floats(all), h->nk = random_floats(all), h->warmth = random_floats(h->n);
+    h->cs = random_floats((size_t)h->n * h->rot), h->sink_cs = random_floats((size_t)h->n * h->rot);
+    c.q = random_floats(h->n * all), c.k = random_floats(h->n * each), c.v = random_floats(h->n * each);
+    c.tokens = mem(h->n * sizeof(*c.tokens)), c.seen = mem(h->n * sizeof(*c.seen));
+    c.tiles = mem((h->n * 4 + 1) * sizeof(*c.tiles)), c.table = mem(h->n * BLOCKS * sizeof(*c.table));
+    c.blocks = mem(BLOCKS * h->kv.stride);
+    const float *values = random_floats(64 * each);
+    for (uint32_t b = 0; b < BLOCKS; b++)
+        for (uint32_t slot = 0; slot < KV_BLOCK; slot++)
+            want_kv(h, values + rng_below(64) * each, values + rng_below(64) * each, c.blocks, 0, slot, b);
+    for (uint32_t t = 0; t < h->n; t++) add_token(&c, t);
+    memset(&c.tiles[c.n_tiles++], 0, sizeof(*c.tiles)); /* an empty one */
+    return c;
+}
+
+/* The arguments, with copies of all that is written. */
+static struct cuda_decode decode_args(const struct decode_case *c)
+{
+    const struct kv_case *y = &c->heads.kv;
+    const size_t all = (size_t)c->heads.n * y->heads * y->dim, each = (size_t)c->heads.n * y->kv_heads * y->dim;
+    const uint32_t group = y->heads / y->kv_heads;
+    struct cuda_decode a = {.heads = heads_args(&c->heads, c->tokens, dev_up(c->blocks, BLOCKS * y->stride))};
+    float *q = up_floats(c->q, all), *q_sinks = dev_poisoned(all * sizeof(float));
+    a.heads.q = q, a.heads.q_sinks = q_sinks, a.heads.k = up_floats(c->k, each), a.heads.v = up_floats(c->v, each);
+    a.attn = (struct cuda_attn){.q = q,
+                                .q_sinks = q_sinks,
+                                .tiles = dev_up(c->tiles, c->n_tiles * sizeof(*c->tiles)),
+                                .seen = dev_up(c->seen, c->heads.n * sizeof(*c->seen)),
+                                .table = dev_up(c->table, c->heads.n * BLOCKS * sizeof(*c->table)),
+                                .kv = a.heads.kv,
+                                .m = dev_poisoned(c->rows * y->heads * sizeof(float)),
+                                .l = dev_poisoned(c->rows * y->heads * sizeof(float)),
+                                .o = dev_poisoned(c->rows * y->heads * y->dim * sizeof(float)),
+                                .scale = 0.3f,
+                                .cap = c->heads.neox ? 30 : 0,
+                                .heads = (uint16_t)y->heads,
+                                .kv_heads = (uint16_t)y->kv_heads,
+                                .dim = (uint16_t)y->dim,
+                                .group = (uint16_t)group};
+    a.merge = (struct cuda_merge){.m = a.attn.m,
+                                  .l = a.attn.l,
+                                  .o = a.attn.o,
+                                  .sink_scores = c->sinks ? up_floats(c->heads.bq, y->heads) : NULL,
+                                  .seen = a.attn.seen,
+                                  .f = dev_poisoned(all * sizeof(float)),
+                                  .heads = y->heads,
+                                  .dim = y->dim};
+    if (y->dim % KERN_BLOCK == 0) a.merge.q = dev_acts(c->heads.n, (size_t)y->heads * y->dim);
+    const size_t counters = c->heads.n * y->kv_heads * sizeof(*a.done);
+    a.done = dev_up(memset(mem(counters), 0, counters), counters);
+    return a;
+}
+
+/* One kernel gives what the three give that the other checks compare with the definition. */
+static void one_decode(enum kern_kv type, unsigned i)
+{
+    const struct decode_case c = random_decode(type, i);
+    const struct kv_case *y = &c.heads.kv;
+    const struct cuda_decode a = decode_args(&c), b = decode_args(&c);
+    const uint32_t n = c.heads.n, group = y->heads / y->kv_heads, wide = (y->dim + 3) / 4 * 4;
+    const size_t all = (size_t)n * y->heads * y->dim;
+    const unsigned shared = (group * (wide + 512 + 32) + 2 * wide) * 4;
+    char name[48];
+    dev_run("cuda_heads", (struct cuda_grid){n, y->heads + y->kv_heads, 32, y->dim * 4}, &a.heads);
+    snprintf(name, sizeof(name), "cuda_attn_few_%s", kern_kv_name(type));
+    dev_run(name, (struct cuda_grid){c.n_tiles, y->kv_heads, 512, shared}, &a.attn);
+    dev_run("cuda_merge", (struct cuda_grid){n, y->heads, 32, 0}, &a.merge);
+    const float *want = dev_down(a.merge.f, all * sizeof(float));
+    snprintf(name, sizeof(name), "cuda_decode_%s", kern_kv_name(type));
+    for (unsigned k = 0; k < 2; k++) dev_run(name, (struct cuda_grid){c.n_tiles, y->kv_heads, 512, shared}, &b);
+    same_floats(dev_down(b.merge.f, all * sizeof(float)), want, all, "decode of %u, dim %u group %u", n, y->dim, group);
+    if (b.merge.q.q) same_acts(&b.merge.q, want, n, (size_t)y->heads * y->dim, "decode");
+    same_bytes(dev_down(b.heads.kv.mem, BLOCKS * y->stride), dev_down(a.heads.kv.mem, BLOCKS * y->stride),
+               BLOCKS * y->stride, "KV of decode, dim %u", y->dim);
+    const uint32_t *done = dev_down(b.done, n * y->kv_heads * sizeof(*done));
+    for (uint32_t k = 0; k < n * y->kv_heads; k++) assert_int_equal(done[k], 0);
+    dev_reset();
+}
+
+void check_cuda_decode(void **state)
+{
+    rng_seed(1);
+    for (unsigned i = 0; i < 80; i++) one_decode((enum kern_kv)(uintptr_t)*state, i);
 }

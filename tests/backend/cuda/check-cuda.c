@@ -122,6 +122,7 @@ int main(void)
         add(check_cuda_heads, "heads", kern_kv_name((enum kern_kv)t), t);
         add(check_cuda_copy, "copy", kern_kv_name((enum kern_kv)t), t);
         add(check_cuda_attn, "attention", kern_kv_name((enum kern_kv)t), t);
+        add(check_cuda_decode, "decode", kern_kv_name((enum kern_kv)t), t);
     }
     for (uintptr_t t = 0; t < KERN_TYPES; t++) add(check_cuda_matmul, "matmul", kern_type_name((enum kern_type)t), t);
     r = _cmocka_run_group_tests("check-cuda", tests, n_tests, NULL, NULL);

@@ -30,3 +30,4 @@ void check_cuda_logits(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */
 void check_cuda_copy(void **state);
 void check_cuda_attn(void **state);
+void check_cuda_decode(void **state);

@@ -50,6 +50,8 @@ int cuda_device_open(struct cuda_device *d, unsigned number)
     if (r) return r == -ENOMEM || r == -ENODEV ? r : error_in(-ENODEV, "device %u", number);
     r = cuda_device_use(d);
     if (!r) r = cuda_result(d, d->driver->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "no stream");
+    for (size_t i = 0; !r && i < CUDA_MARKS; i++)
+        r = cuda_result(d, d->driver->cuEventCreate(&d->marks[i], CU_EVENT_DISABLE_TIMING), "no event");
     if (!r) r = load_modules(d);
     if (r) cuda_device_close(d);
     return r;
@@ -61,6 +63,8 @@ void cuda_device_close(struct cuda_device *d)
     cuda_device_use(d);
     for (size_t i = 0; i < CUDA_MODULES; i++)
         if (d->modules[i]) d->driver->cuModuleUnload(d->modules[i]);
+    for (size_t i = 0; i < CUDA_MARKS; i++)
+        if (d->marks[i]) d->driver->cuEventDestroy(d->marks[i]);
     if (d->stream) d->driver->cuStreamDestroy(d->stream);
     d->driver->cuDevicePrimaryCtxRelease(d->id);
     memset(d, 0, sizeof(*d));
@@ -117,6 +121,16 @@ int cuda_download(const struct cuda_device *d, void *to, const void *from, size_
 int cuda_wait(const struct cuda_device *d)
 {
     return cuda_result(d, d->driver->cuStreamSynchronize(d->stream), "a computation failed");
+}
+
+int cuda_mark(const struct cuda_device *d, unsigned i)
+{
+    return cuda_result(d, d->driver->cuEventRecord(d->marks[i], d->stream), "an event");
+}
+
+int cuda_wait_mark(const struct cuda_device *d, unsigned i)
+{
+    return cuda_result(d, d->driver->cuEventSynchronize(d->marks[i]), "a computation failed");
 }
 
 /* --- kernels --- */

@@ -10,12 +10,14 @@
 #include <stdint.h>
 
 #define CUDA_MODULES 7
+#define CUDA_MARKS   4
 
 struct cuda_device {
     const struct cuda_driver *driver;
     CUdevice id;
     CUcontext context;
     CUstream stream; /* of forward */
+    CUevent marks[CUDA_MARKS];
     CUmodule modules[CUDA_MODULES];
     char name[96]; /* "NVIDIA H100 …, sm_90" */
     int processors;
@@ -49,6 +51,10 @@ int cuda_download(const struct cuda_device *d, void *to, const void *from, size_
 
 /* Wait for all work of the stream. */
 int cuda_wait(const struct cuda_device *d);
+
+/* Set mark @i < CUDA_MARKS behind the work of the stream; wait for the work before it. */
+int cuda_mark(const struct cuda_device *d, unsigned i);
+int cuda_wait_mark(const struct cuda_device *d, unsigned i);
 
 /* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
 int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);

@@ -50,15 +50,27 @@ static void copy_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     memcpy(x->to + begin * x->width, x->from + begin * x->width, (end - begin) * x->width * sizeof(float));
 }
 
-/* From pinned memory with all threads is the fastest way. */
+/* From pinned memory with all threads is the fastest way: some rows, while the next ones come. */
 int cuda_download_logits(const struct cuda_pass *p, uint32_t n, float *logits)
 {
     const struct cuda *c = p->c;
     const size_t width = c->host.base.hparams.vocab;
-    int r = cuda_download(&c->device, c->staging ? c->staging : logits, c->buf.logits, n * width * sizeof(float));
-    if (!r) r = cuda_wait(&c->device);
-    struct rows_copy x = {logits, c->staging, width};
-    if (!r && c->staging) compute_pool_run(c->host.pool, copy_rows, &x, n, 1, 1);
+    const uint32_t each = (n + CUDA_MARKS - 1) / CUDA_MARKS;
+    int r = 0;
+    if (!c->staging) {
+        r = cuda_download(&c->device, logits, c->buf.logits, n * width * sizeof(float));
+        return r ? r : cuda_wait(&c->device);
+    }
+    for (uint32_t i = 0, at = 0; !r && at < n; i++, at += each) {
+        const size_t rows = n - at < each ? n - at : each, from = at * width;
+        r = cuda_download(&c->device, c->staging + from, c->buf.logits + from, rows * width * sizeof(float));
+        if (!r) r = cuda_mark(&c->device, i);
+    }
+    for (uint32_t i = 0, at = 0; !r && at < n; i++, at += each) {
+        struct rows_copy x = {logits + at * width, c->staging + at * width, width};
+        r = cuda_wait_mark(&c->device, i);
+        if (!r) compute_pool_run(c->host.pool, copy_rows, &x, n - at < each ? n - at : each, 1, 1);
+    }
     return r;
 }
 

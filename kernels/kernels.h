@@ -98,18 +98,19 @@ struct kern_attn {
     const uint32_t *begin; /* [n_q] first visible position, relative to the segment */
     const uint32_t *end;   /* [n_q] one past the last visible one, relative; begin >= end: nothing visible */
     size_t n_q, dim;
-    const void *const *k;        /* [n_blocks] -> [dim][32], of the KV type (kv.h) */
-    const void *const *v;        /* [n_blocks] -> [32][dim]; NULL: a value is the first v_dim dims of its key */
-    size_t v_dim;                /* where v is NULL, at most dim, which is at most KERN_SHARED_DIM */
-    const void *then_k, *then_v; /* a block that a following call reads first, to prefetch; NULL: unknown */
-    size_t n_blocks;             /* <= KV_SEGMENT / KV_BLOCK */
-    float scale;                 /* multiplies q·k */
-    float cap;                   /* > 0: the scores are softcapped with it; 0: they are not */
-    const float *slope;          /* [n_q] of ALiBi, with */
-    const int32_t *at;           /* [n_q] the query's position, relative to the segment; both NULL: there is no ALiBi */
-    bool more;                   /* m, l and o have the results of blocks before these in the segment */
-    float *m, *l;                /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
-    float *o;                    /* out [n_q][dim, or v_dim], not divided by l */
+    const void *const *k;    /* [n_blocks] -> [dim][32], of the KV type (kv.h) */
+    const void *const *v;    /* [n_blocks] -> [32][dim]; NULL: a value is the first v_dim dims of its key */
+    size_t v_dim;            /* where v is NULL, at most dim, which is at most KERN_SHARED_DIM */
+    size_t n_blocks;         /* <= KV_SEGMENT / KV_BLOCK */
+    const void *const *soon; /* [n_soon] -> K, followed by V if it has its own memory, of a block that following */
+    size_t n_soon;           /* calls read, the first one first: to prefetch */
+    float scale;             /* multiplies q·k */
+    float cap;               /* > 0: the scores are softcapped with it; 0: they are not */
+    const float *slope;      /* [n_q] of ALiBi, with */
+    const int32_t *at;       /* [n_q] the query's position, relative to the segment; both NULL: there is no ALiBi */
+    bool more;               /* m, l and o have the results of blocks before these in the segment */
+    float *m, *l;            /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
+    float *o;                /* out [n_q][dim, or v_dim], not divided by l */
 };
 
 /* The delta rule of some consecutive tokens of one head, on a state of dk x dv. */

@@ -24,10 +24,18 @@ V size_t width(const struct kern_attn *a)
     return a->v ? a->dim : a->v_dim;
 }
 
+/* What many queries prefetch while they compute: keys and values of all blocks but the first, then those of
+ * kern_attn.soon. */
+struct ahead {
+    size_t block, at, bytes; /* byte @at of the @bytes of a block */
+    size_t lines;            /* for each dim of a tile's keys */
+};
+
 struct state {
     const struct kern_attn *a;
-    const void *soon[3]; /* blocks that scores() prefetches */
+    const void *soon[3]; /* blocks that scores() prefetches for few queries */
     unsigned n_soon;
+    struct ahead ahead;
     size_t first, pos;               /* query of the tile; position of the block's first key */
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
     float p[TILE_Q][KV_BLOCK];
@@ -69,6 +77,41 @@ V void prefetch_rows(const struct state *s, size_t i, enum kern_kv kv)
         for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)s->soon[n] + i * bytes + at, _MM_HINT_T0);
 }
 
+/* Block @i of those that are prefetched for many queries; NULL: there are no more. */
+V const uint8_t *block_ahead(const struct kern_attn *a, size_t i)
+{
+    const size_t own = 2 * (a->n_blocks - 1);
+    if (i < own) return i % 2 ? a->v[1 + i / 2] : a->k[1 + i / 2];
+    return i - own < a->n_soon ? a->soon[i - own] : NULL;
+}
+
+/* Spread the prefetches over all blocks: @tiles compute each of them. */
+V void begin_ahead(struct state *s, enum kern_kv kv, size_t tiles)
+{
+    const struct kern_attn *a = s->a;
+    const size_t lines = 2 * kern_kv_bytes(kv, a->dim) / 64 * (a->n_blocks - 1 + a->n_soon);
+    const size_t rows = a->n_blocks * tiles * a->dim;
+    if (!rows) return;
+    s->ahead = (struct ahead){.bytes = kern_kv_bytes(kv, a->dim), .lines = (lines + rows - 1) / rows};
+}
+
+V void prefetch_ahead(struct state *s)
+{
+    struct ahead *x = &s->ahead;
+    for (size_t n = x->lines; n; n--) {
+        const uint8_t *p = block_ahead(s->a, x->block);
+        if (!p) {
+            x->lines = 0;
+            return;
+        }
+        _mm_prefetch((const char *)p + x->at, _MM_HINT_T1);
+        x->at += 64;
+        if (x->at < (x->block < 2 * (s->a->n_blocks - 1) ? x->bytes : 2 * x->bytes)) continue;
+        x->at = 0;
+        x->block++;
+    }
+}
+
 /* p[i][j] = q_i·k_j * scale, softcapped, with ALiBi, also for keys that are masked. */
 V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
 {
@@ -86,7 +129,10 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
             if (end - d > KV_GROUP) end = d + KV_GROUP;
         }
         for (size_t j = d; j < end; j++) {
-            if (nq <= FEW_Q) prefetch_rows(s, j, kv);
+            if (nq <= FEW_Q)
+                prefetch_rows(s, j, kv);
+            else if (s->ahead.lines)
+                prefetch_ahead(s);
             v16 k0 = load_kv(k, j * KV_BLOCK, kv), k1 = load_kv(k, j * KV_BLOCK + 16, kv);
             if (kv == KERN_KV_Q8) k0 = v16_mul(k0, d0), k1 = v16_mul(k1, d1);
             UNROLL
@@ -388,11 +434,12 @@ static __attribute__((noinline)) void shared_q8(const struct kern_attn *a)
 }
 
 /* The values of the first block, and keys and values of the block behind each, are read soon. */
-V void look_ahead(struct state *s, size_t ib)
+V void look_ahead(struct state *s, size_t ib, enum kern_kv kv)
 {
     const struct kern_attn *a = s->a;
     const bool more = ib + 1 < a->n_blocks;
-    const void *k = more ? a->k[ib + 1] : a->then_k, *v = more ? a->v[ib + 1] : a->then_v;
+    const void *k = more ? a->k[ib + 1] : a->n_soon ? a->soon[0] : NULL;
+    const void *v = more ? a->v[ib + 1] : k ? (const uint8_t *)k + kern_kv_bytes(kv, a->dim) : NULL;
     s->n_soon = 0;
     if (!ib) s->soon[s->n_soon++] = a->v[0];
     if (k) s->soon[s->n_soon++] = k, s->soon[s->n_soon++] = v;
@@ -407,7 +454,7 @@ KERN_ATTN(X86(attn_f32))
     }
     start(a);
     for (size_t ib = 0; ib < a->n_blocks; ib++) {
-        look_ahead(&s, ib);
+        look_ahead(&s, ib, KERN_KV_F32);
         block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
     }
 }
@@ -421,12 +468,13 @@ V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
     start(a);
     if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
         for (size_t ib = 0; ib < a->n_blocks; ib++) {
-            look_ahead(&s, ib);
+            look_ahead(&s, ib, kv);
             block(&s, ib, a->k[ib], a->v[ib], kv);
         }
         return;
     }
     float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM];
+    begin_ahead(&s, kv, (a->n_q + TILE_Q - 1) / TILE_Q);
     for (size_t ib = 0; ib < a->n_blocks; ib++) {
         widen(k, v, a->k[ib], a->v[ib], a->dim);
         block(&s, ib, k, v, KERN_KV_F32);

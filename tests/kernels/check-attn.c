@@ -14,7 +14,7 @@ struct kase {
     uint32_t begin[MAX_Q], end[MAX_Q];
     float slope[MAX_Q]; /* of ALiBi */
     int32_t at[MAX_Q];
-    const void *k[MAX_BLOCKS], *v[MAX_BLOCKS];
+    const void *k[MAX_BLOCKS], *v[MAX_BLOCKS], *soon[3];
     float *tokens; /* [n_blocks * 32][2][dim] K and V as they were stored */
 };
 
@@ -156,7 +156,8 @@ static void capped(struct check *c, size_t dim, size_t n_q, size_t len, enum sha
         for (size_t d = 0; d < dim; d++) q[d] = size < 0 ? 0 : rng_float();
         k.q[i] = q;
     }
-    if (rng() & 1) k.a.then_k = k.k[0], k.a.then_v = k.v[0];
+    for (unsigned i = 0; i < 3; i++) k.soon[i] = k.k[rng_below((uint32_t)k.a.n_blocks)];
+    k.a.soon = k.soon, k.a.n_soon = rng_below(4);
     struct kern_attn want = k.a, got = k.a;
     want.m = mem(n_q * 4), want.l = mem(n_q * 4), want.o = mem(n_q * dim * 4);
     got.m = mem(n_q * 4), got.l = mem(n_q * 4), got.o = mem(n_q * dim * 4);

@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define SHARED_LEAST 4 /* blocks that make it worth to compute several sequences together */
+#define SHARED_LEAST 4  /* blocks that make it worth to compute several sequences together */
+#define SOON_MOST    64 /* blocks that are prefetched during those that are shared */
 
 struct wave {
     struct pass *p;
@@ -173,8 +174,9 @@ static void score_sinks(const struct pass *p, const struct attn_tile *tile, cons
 struct attended {
     uint32_t first, n; /* tokens, relative to the tile's first */
     struct span span;
-    bool more;           /* the rows have results of the segment's blocks before the span */
-    const uint8_t *then; /* the block that the next tokens of the tile attend to first; NULL: there is none */
+    bool more;               /* the rows have results of the segment's blocks before the span */
+    const void *const *soon; /* [n_soon] blocks that the next tokens of the tile attend to */
+    size_t n_soon;
 };
 
 /* K of one head in the block of position @at of a token's sequence. */
@@ -219,9 +221,9 @@ static void attend_to(const struct pass *p, const struct attn_tile *tile, const 
                           .k = k,
                           .v = y->mla.kv_rank ? NULL : v,
                           .v_dim = y->mla.kv_rank,
-                          .then_k = x.then,
-                          .then_v = x.then ? x.then + half : NULL,
                           .n_blocks = n_blocks,
+                          .soon = x.soon,
+                          .n_soon = x.n_soon,
                           .scale = y->scale.attention,
                           .cap = y->cap.attention,
                           .slope = c->slopes ? s->slope + own : NULL,
@@ -233,12 +235,58 @@ static void attend_to(const struct pass *p, const struct attn_tile *tile, const 
     c->kern->attn[kv->type](&a);
 }
 
+/* Blocks that are attended to soon, the first one first. */
+struct soon {
+    const void *block[SOON_MOST];
+    size_t n;
+};
+
+/* First position behind the blocks of the item that all sequences of its tile share; 0: none is shared. */
+static uint32_t shared_end(const struct pass *p, const struct attn_item *item)
+{
+    const struct attn_tile *tile = &p->c->scratch.attn.tiles[item->tile];
+    const struct span x = span_of(p, tile, &p->c->scratch.tokens[tile->token], 1, item->part);
+    const uint32_t end = min(tile->shared, (x.from / KV_SEGMENT + 1) * KV_SEGMENT);
+    return end > x.from ? end : 0;
+}
+
+/* Add to @s, until it has @most, the blocks that the item's tokens from the tile's @first one on attend to, without
+ * those that all share. */
+static void add_soon(const struct pass *p, const struct attn_item *item, uint32_t first, size_t most, struct soon *s)
+{
+    const struct attn_tile *tile = &p->c->scratch.attn.tiles[item->tile];
+    const struct token *t = &p->c->scratch.tokens[tile->token];
+    const uint32_t shared = shared_end(p, item);
+    if (p->w->sink_scores && item->part + 1 == tile->parts) return;
+    for (uint32_t n; first < tile->n; first += n) {
+        n = run_of(&t[first], tile->n - first);
+        const struct span x = span_of(p, tile, &t[first], n, item->part);
+        for (uint32_t at = shared ? shared : x.from; at < x.to; at += KV_BLOCK) {
+            if (s->n == most) return;
+            s->block[s->n++] = block_of(p, &t[first], item, at);
+        }
+    }
+}
+
+/* The blocks that are attended to behind the tile's tokens before @first, at most @most. @next: the next item; NULL:
+ * there is none. */
+static struct soon find_soon(const struct pass *p, const struct attn_item *item, const struct attn_item *next,
+                             uint32_t first, size_t most)
+{
+    struct soon s;
+    s.n = 0;
+    add_soon(p, item, first, most, &s);
+    if (next) add_soon(p, next, 0, most, &s);
+    return s;
+}
+
 /* Compute the part of an item: blocks that all sequences of the tile share together, then the others of each. */
-static void attend(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread)
+static void attend(const struct pass *p, const struct attn_item *item, const struct attn_item *next, uint32_t thread)
 {
     const struct scratch *s = &p->c->scratch;
+    const struct attn_tile *tile = &s->attn.tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
-    const uint32_t group = sharing(p), dim = p->heads.head_dim;
+    const uint32_t group = sharing(p), dim = p->heads.head_dim, shared = shared_end(p, item);
     const size_t own = (size_t)thread * s->attn.tile_rows;
     float *turned = s->attn.turned + own * s->attn.widest;
     for (uint32_t i = 0; i < tile->n; i++)
@@ -246,20 +294,20 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
                         turned + (size_t)i * group * dim);
     for (uint32_t r = 0; r < tile->n * group; r++) s->attn.query[own + r] = turned + (size_t)r * dim;
     struct attended x = {.n = tile->n, .span = span_of(p, tile, t, 1, item->part)};
-    const uint32_t shared = min(tile->shared, (x.span.from / KV_SEGMENT + 1) * KV_SEGMENT);
-    const bool together = shared > x.span.from;
-    if (together) {
+    if (shared) {
+        const struct soon soon = find_soon(p, item, next, 0, SOON_MOST);
         x.span.to = shared;
+        x.soon = soon.block, x.n_soon = soon.n;
         attend_to(p, tile, item, thread, x);
     }
     for (; x.first < tile->n; x.first += x.n) {
         x.n = run_of(&t[x.first], tile->n - x.first);
         x.span = span_of(p, tile, &t[x.first], x.n, item->part);
-        x.more = together;
-        if (together) x.span.from = shared;
-        const bool others = together && x.first + x.n < tile->n && shared <= t[x.first + x.n].pos;
-        x.then = others ? block_of(p, &t[x.first + x.n], item, shared) : NULL;
-        if (!together || x.span.to > shared) attend_to(p, tile, item, thread, x);
+        x.more = shared;
+        if (shared) x.span.from = shared;
+        const struct soon soon = find_soon(p, item, next, x.first + x.n, 1);
+        x.soon = soon.block, x.n_soon = soon.n;
+        if (!shared || x.span.to > shared) attend_to(p, tile, item, thread, x);
     }
 }
 
@@ -338,7 +386,7 @@ static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
         if (p->w->sink_scores && item->part + 1 == tile->parts)
             score_sinks(p, tile, item);
         else
-            attend(p, tile, item, thread);
+            attend(p, item, i + 1 < end ? item_of(w, i + 1) : NULL, thread);
         _Atomic uint32_t *left = &s->attn.left[item->tile * p->heads.kv_heads + item->head];
         if (tile->parts == 1 || atomic_fetch_sub(left, 1) == 1) merge(p, tile, item->head);
     }

@@ -226,3 +226,28 @@ void fixture_write(const char *path, const char *p, size_t n)
     assert_int_equal(write(fd, p, n), n);
     close(fd);
 }
+
+void fixture_reopen(struct fixture *g)
+{
+    fixture_close(g);
+    fixture_open(g);
+}
+
+uint64_t fixture_bytes(const struct fixture *g, uid_t uid)
+{
+    uint64_t bytes, max;
+    session_disk(g->store, uid, &bytes, &max);
+    return bytes;
+}
+
+void fixture_say_much(struct fixture *g, uid_t uid, const char *name)
+{
+    char *text = malloc(20000);
+    struct session *x = fixture_acquire(g, uid, name);
+    memset(text, 'x', 20000);
+    assert_int_equal(session_append(x, 5, text, 20000, false), 0);
+    fixture_turn(x, 1);
+    assert_int_equal(session_save(x), 0);
+    session_release(g->store, x);
+    free(text);
+}

@@ -17,6 +17,7 @@ void fixture_make(struct fixture *g);   /* the directory and an open store */
 void fixture_open(struct fixture *g);   /* again */
 void fixture_close(struct fixture *g);  /* the store, not the directory */
 void fixture_remove(struct fixture *g); /* all of it */
+void fixture_reopen(struct fixture *g); /* close and open */
 void fixture_clear(const char *path);   /* what is in a directory */
 
 /* cmocka fixtures: *state is a struct fixture that fixture_make has made. */
@@ -31,6 +32,8 @@ void fixture_turn(struct session *x, unsigned n);
 unsigned fixture_last(const struct session *x);
 /* Acquire, load, turn @n, save, release; asserts. */
 void fixture_say(struct fixture *g, uid_t uid, const char *name, unsigned n);
+/* The same for turn 1 of a session whose log is so long that forks share it. */
+void fixture_say_much(struct fixture *g, uid_t uid, const char *name);
 
 /* The whole content as text, the caller's to free. */
 char *fixture_dump(const struct session *x);
@@ -39,6 +42,8 @@ void fixture_path(char out[256], const struct fixture *g, uid_t uid, const char 
 bool fixture_exists(const struct fixture *g, uid_t uid, const char *name, const char *ext);
 /* Bytes of the uid's files on disk, in blocks of 4 KiB; a file with several names counts once. */
 uint64_t fixture_disk(const struct fixture *g, uid_t uid);
+/* The bytes that the store counts for the uid. */
+uint64_t fixture_bytes(const struct fixture *g, uid_t uid);
 /* The bytes of a file, the caller's to free. */
 char *fixture_read(const char *path, size_t *n);
 void fixture_write(const char *path, const char *p, size_t n);

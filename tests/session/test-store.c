@@ -13,32 +13,6 @@
 
 #include <cmocka.h>
 
-static void reopen(struct fixture *g)
-{
-    fixture_close(g);
-    fixture_open(g);
-}
-
-static uint64_t bytes_of(const struct fixture *g, uid_t uid)
-{
-    uint64_t bytes, max;
-    session_disk(g->store, uid, &bytes, &max);
-    return bytes;
-}
-
-/* A session whose log is so long that forks share it. */
-static void say_much(struct fixture *g, uid_t uid, const char *name)
-{
-    char *text = malloc(20000);
-    struct session *x = fixture_acquire(g, uid, name);
-    memset(text, 'x', 20000);
-    assert_int_equal(session_append(x, 5, text, 20000, false), 0);
-    fixture_turn(x, 1);
-    assert_int_equal(session_save(x), 0);
-    session_release(g->store, x);
-    free(text);
-}
-
 static void fork_to(struct fixture *g, uid_t uid, const char *from, const char *to)
 {
     struct session *x = fixture_acquire(g, uid, from), *y = NULL;
@@ -109,7 +83,7 @@ static void test_two_interrupted_renames(void **state)
         x = fixture_acquire(g, 7, names[2]);
         assert_int_equal(fixture_last(x), 1);
         session_release(g->store, x);
-        assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
+        assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
     }
 }
 
@@ -137,13 +111,13 @@ static void test_bases_without_a_log(void **state)
     assert_true(fixture_exists(g, 7, "bad", ".b0"));
     assert_true(fixture_exists(g, 7, "bad-9", ".b3"));
     assert_true(fixture_exists(g, 7, "unread", ".b0"));
-    assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
-    const uint64_t before = bytes_of(g, 7);
+    assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
+    const uint64_t before = fixture_bytes(g, 7);
     fixture_path(path, g, 7, "none", ".b4"); /* no base has this number */
     fixture_write(path, "mine", 4);
-    reopen(g);
+    fixture_reopen(g);
     assert_true(fixture_exists(g, 7, "none", ".b4"));
-    assert_int_equal(bytes_of(g, 7), before);
+    assert_int_equal(fixture_bytes(g, 7), before);
 }
 
 /* A base of a log that has fewer is left by a crash. */
@@ -151,15 +125,15 @@ static void test_a_base_too_many(void **state)
 {
     struct fixture *g = *state;
     char path[256];
-    say_much(g, 7, "a");
+    fixture_say_much(g, 7, "a");
     fork_to(g, 7, "a", "b");
     assert_true(fixture_exists(g, 7, "b", ".b0"));
     fixture_path(path, g, 7, "b", ".b1");
     fixture_write(path, "left", 4);
-    reopen(g);
+    fixture_reopen(g);
     assert_true(fixture_exists(g, 7, "b", ".b0"));
     assert_false(fixture_exists(g, 7, "b", ".b1"));
-    assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
+    assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
 }
 
 /* The link of a base that another program removed is not counted after the fork is removed, nor is a *.bad file. */
@@ -167,19 +141,19 @@ static void test_removed_files_do_not_count(void **state)
 {
     struct fixture *g = *state;
     char path[256];
-    say_much(g, 7, "a");
+    fixture_say_much(g, 7, "a");
     fork_to(g, 7, "a", "b");
     fixture_path(path, g, 7, "b", ".b0");
     assert_int_equal(unlink(path), 0);
     erase(g, 7, "b");
-    assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
+    assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
     fixture_close(g);
     fixture_path(path, g, 7, "a", ".bad");
     fixture_write(path, "bad", 3);
     fixture_open(g);
-    assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
+    assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
     erase(g, 7, "a");
-    assert_int_equal(bytes_of(g, 7), 0);
+    assert_int_equal(fixture_bytes(g, 7), 0);
     assert_int_equal(fixture_disk(g, 7), 0);
 }
 
@@ -188,21 +162,21 @@ static void test_removed_names_do_not_count(void **state)
 {
     struct fixture *g = *state;
     char path[256];
-    say_much(g, 7, "a");
+    fixture_say_much(g, 7, "a");
     fork_to(g, 7, "a", "b");
     fixture_path(path, g, 7, "b", ".b0");
     assert_int_equal(unlink(path), 0);
     erase(g, 7, "b");
     erase(g, 7, "a");
     assert_int_equal(fixture_disk(g, 7), 0);
-    assert_int_equal(bytes_of(g, 7), 0);
+    assert_int_equal(fixture_bytes(g, 7), 0);
 }
 
 /* A fork that left memory keeps its bases: they are removed with it. */
 static void test_an_unloaded_fork(void **state)
 {
     struct fixture *g = *state;
-    say_much(g, 7, "a");
+    fixture_say_much(g, 7, "a");
     fork_to(g, 7, "a", "b");
     fixture_say(g, 7, "b", 2);
     while (session_unload_idle(g->store)) continue;
@@ -213,7 +187,7 @@ static void test_an_unloaded_fork(void **state)
     while (session_unload_idle(g->store)) continue;
     erase(g, 7, "b");
     assert_int_equal(fixture_disk(g, 7), 0);
-    assert_int_equal(bytes_of(g, 7), 0);
+    assert_int_equal(fixture_bytes(g, 7), 0);
 }
 
 /* Of a file that several sessions begin with, the longest beginning is kept. */
@@ -222,15 +196,15 @@ static void test_the_longest_part_is_kept(void **state)
     struct fixture *g = *state;
     fixture_say(g, 7, "a", 1);
     struct session *x = fixture_acquire(g, 7, "a");
-    const uint64_t inode = x->log.inode, size = x->log.size, bytes = bytes_of(g, 7);
+    const uint64_t inode = x->log.inode, size = x->log.size, bytes = fixture_bytes(g, 7);
     assert_int_equal(session_quota_kept(x->owner, inode), 0);
     assert_int_equal(session_quota_add(x->owner, inode, size, 90), 0);
     assert_int_equal(session_quota_add(x->owner, inode, size, 50), 0);
     assert_int_equal(session_quota_kept(x->owner, inode), 90);
-    assert_int_equal(bytes_of(g, 7), bytes);
+    assert_int_equal(fixture_bytes(g, 7), bytes);
     session_quota_remove(x->owner, inode);
     session_quota_remove(x->owner, inode);
-    assert_int_equal(bytes_of(g, 7), bytes);
+    assert_int_equal(fixture_bytes(g, 7), bytes);
     session_release(g->store, x);
 }
 

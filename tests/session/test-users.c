@@ -11,42 +11,16 @@
 
 #include <cmocka.h>
 
-static void reopen(struct fixture *g)
-{
-    fixture_close(g);
-    fixture_open(g);
-}
-
-static uint64_t bytes_of(const struct fixture *g, uid_t uid)
-{
-    uint64_t bytes, max;
-    session_disk(g->store, uid, &bytes, &max);
-    return bytes;
-}
-
-/* A session whose log is so long that forks share it. */
-static void say_much(struct fixture *g, uid_t uid, const char *name)
-{
-    char *text = malloc(20000);
-    struct session *x = fixture_acquire(g, uid, name);
-    memset(text, 'x', 20000);
-    assert_int_equal(session_append(x, 5, text, 20000, false), 0);
-    fixture_turn(x, 1);
-    assert_int_equal(session_save(x), 0);
-    session_release(g->store, x);
-    free(text);
-}
-
 static void test_bytes_of_each_user(void **state)
 {
     struct fixture *g = *state;
-    say_much(g, 7, "a");
+    fixture_say_much(g, 7, "a");
     fixture_say(g, 8, "a", 1);
-    assert_int_equal(bytes_of(g, 7), fixture_disk(g, 7));
-    assert_int_equal(bytes_of(g, 8), fixture_disk(g, 8));
-    assert_int_not_equal(bytes_of(g, 7), bytes_of(g, 8));
-    assert_int_equal(bytes_of(g, 9), 0);
-    assert_int_equal(bytes_of(g, (uid_t)-1), fixture_disk(g, 7) + fixture_disk(g, 8));
+    assert_int_equal(fixture_bytes(g, 7), fixture_disk(g, 7));
+    assert_int_equal(fixture_bytes(g, 8), fixture_disk(g, 8));
+    assert_int_not_equal(fixture_bytes(g, 7), fixture_bytes(g, 8));
+    assert_int_equal(fixture_bytes(g, 9), 0);
+    assert_int_equal(fixture_bytes(g, (uid_t)-1), fixture_disk(g, 7) + fixture_disk(g, 8));
 }
 
 static void one_hash(uint8_t out[16], const char *name, size_t len)
@@ -108,7 +82,7 @@ static void test_what_does_not_expire(void **state)
     fixture_boottime += 2 * hour;
     assert_false(session_acquire_expired(g->store, hour, &x));
     session_release(g->store, busy);
-    reopen(g);
+    fixture_reopen(g);
     const uint64_t boottime = fixture_boottime;
     fixture_boottime = 1000; /* the machine has just started: only the other clock is of use */
     fixture_realtime -= 20 * hour;
@@ -201,7 +175,7 @@ static void test_partly_taken_back(void **state)
     char *want = fixture_dump(x);
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
-    reopen(g);
+    fixture_reopen(g);
     x = fixture_acquire(g, 7, "a");
     char *have = fixture_dump(x);
     assert_string_equal(have, want);

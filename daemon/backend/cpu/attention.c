@@ -276,7 +276,7 @@ static struct soon find_soon(const struct pass *p, const struct attn_item *item,
     struct soon s;
     s.n = 0;
     add_soon(p, item, first, most, &s);
-    if (next) add_soon(p, next, 0, most, &s);
+    if (next && s.n < most) add_soon(p, next, 0, most, &s);
     return s;
 }
 

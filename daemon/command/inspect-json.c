@@ -10,7 +10,6 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
-#include "libcommon/utf8.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -19,17 +18,11 @@ DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
 
-/* A string of the file that is not UTF-8 is null. */
-static void set_str(json_t *o, const char *key, const char *s, size_t len)
-{
-    json_whole_set(o, key, s && utf8_check(s, len) == len ? json_stringn(s, len) : json_null());
-}
-
 static void set_gguf(json_t *o, const char *key, const struct gguf *g, const char *from)
 {
     struct gguf_str s = {NULL, 0};
     if (gguf_get_str(g, from, &s)) s.data = NULL;
-    set_str(o, key, s.data, s.len);
+    json_whole_set_str(o, key, s.data, s.len);
 }
 
 /* The bytes of each tensor type, and the type with the most bytes. */
@@ -53,7 +46,7 @@ static void set_types(json_t *o, const struct gguf *g)
         bytes = json_integer_value(v);
         most = key;
     }
-    set_str(o, "type", most, most ? strlen(most) : 0);
+    json_whole_set_str(o, "type", most, most ? strlen(most) : 0);
     json_whole_set(o, "types", types);
 }
 
@@ -84,8 +77,8 @@ static void set_error(json_t *o, const char *key, const char *path, int r)
     const char *why = error_text(r);
     size_t n = strlen(path);
     if (!strncmp(why, path, n) && why[n] == ':') why += n + 2;
-    set_str(o, key, why, strlen(why));
-    if (json_is_null(json_object_get(o, key))) set_str(o, key, "unreadable file", 15);
+    json_whole_set_str(o, key, why, strlen(why));
+    if (json_is_null(json_object_get(o, key))) json_whole_set_str(o, key, "unreadable file", 15);
 }
 
 static void set_packed(json_t *o, const struct gguf *g)
@@ -171,7 +164,7 @@ int inspect_adapter_json(const char *path, const char *base)
     _cleanup_(adapter_closep) struct adapter *a = NULL;
     json_t *o = json_object();
     int r = gguf_open(&g, path);
-    set_str(o, "file", path, strlen(path));
+    json_whole_set_str(o, "file", path, strlen(path));
     if (r) set_error(o, "error", path, r);
     if (r) return print_object(o, r);
     set_gguf(o, "architecture", g, "general.architecture");
@@ -192,7 +185,7 @@ int inspect_json(const char *path)
     _cleanup_(gguf_closep) struct gguf *g = NULL;
     json_t *o = json_object();
     int r = gguf_open(&g, path);
-    set_str(o, "file", path, strlen(path));
+    json_whole_set_str(o, "file", path, strlen(path));
     if (r)
         set_error(o, "error", path, r);
     else

@@ -5,7 +5,6 @@
 #include "daemon/request/json-whole.h"
 #include "daemon/request/named-users.h"
 #include "libcommon/hex.h"
-#include "libcommon/utf8.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static void set_int(json_t *o, const char *key, uint64_t v)
 
 static void set_str(json_t *o, const char *key, const char *s)
 {
-    json_whole_set(o, key, s && utf8_check(s, strlen(s)) == strlen(s) ? json_string(s) : json_null());
+    json_whole_set_str(o, key, s, s ? strlen(s) : 0);
 }
 
 static void set_real(json_t *o, const char *key, double v)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/json-whole.h"
 #include "libcommon/buf.h"
+#include "libcommon/utf8.h"
 #include <stdbool.h>
 
 static _Thread_local bool partial; /* a value is missing */
@@ -13,6 +14,11 @@ void json_whole_set(json_t *object, const char *key, json_t *value)
 void json_whole_append(json_t *array, json_t *value)
 {
     if (json_array_append_new(array, value)) partial = true;
+}
+
+void json_whole_set_str(json_t *object, const char *key, const char *s, size_t n)
+{
+    json_whole_set(object, key, s && utf8_check(s, n) == n ? json_stringn(s, n) : json_null());
 }
 
 static int add(const char *text, size_t n, void *to)

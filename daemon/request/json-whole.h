@@ -10,6 +10,9 @@
 void json_whole_set(json_t *object, const char *key, json_t *value);
 void json_whole_append(json_t *array, json_t *value);
 
+/* Set a string; null if it is NULL or not UTF-8. */
+void json_whole_set_str(json_t *object, const char *key, const char *s, size_t n);
+
 /* Takes @json. Its text, which the caller frees; NULL: there was no memory for it or for one of the values since the
  * last call of this thread. */
 char *json_whole_text(json_t *json);

@@ -207,7 +207,7 @@ def mutate(name, text, first):
                 continue
             seen.add((x, y))
             leaf, op = text[x:y], comparison(m, x, y)
-            if re.fullmatch(r"\w*(fd|dir)\w* < 0", leaf):
+            if re.fullmatch(r"[\w.>-]*(fd|dir|lock)\w* (<|>=) 0", leaf):
                 op = None  # descriptor 0 is never one of hob's files
             kinds = ["false"] + ([] if loop else ["true"]) + (["moved"] if op else [])
             n = {k: first + len(list_) + i for i, k in enumerate(kinds)}
@@ -297,7 +297,7 @@ def pack(o):
 def limits():
     """Of this process and the tests; their time on a CPU is limited in run_test."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 30, 5 << 30))
     resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
 
 

@@ -61,11 +61,6 @@ void session_drop_outcomes(struct session *x)
     session_changed(x);
 }
 
-static bool is_empty(const struct session_content *c)
-{
-    return !c->n_ids && !c->n_messages && !c->text.len;
-}
-
 void session_clear(struct session *x)
 {
     struct session_content *c = &x->content;
@@ -92,7 +87,7 @@ void session_clear(struct session *x)
 void session_take(struct session *dst, struct session *src)
 {
     struct session_content *from = &src->content;
-    assert(is_empty(&dst->content));
+    assert(!dst->content.n_ids && !dst->content.n_messages && !dst->content.text.len);
     session_clear(dst);
     dst->content = *from;
     *from = (struct session_content){.raw = from->raw, .context = from->context, .text = BUF_INIT, .markup = BUF_INIT};
@@ -211,7 +206,7 @@ int session_extend(struct session *x, struct items items, const uint32_t *ends, 
 
 int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup)
 {
-    if (x->content.text.len + len > UINT32_MAX || buf_reserve(&x->content.markup, len) < 0) return -ENOMEM;
+    if (x->content.text.len + len > UINT32_MAX) return -ENOMEM;
     uint32_t end = (uint32_t)(x->content.text.len + len);
     char *flags = malloc(len ? len : 1);
     if (!flags) return -ENOMEM;

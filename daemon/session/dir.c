@@ -16,7 +16,7 @@ static int check_owner(int fd, const char *path, const char *sub)
 {
     struct stat st;
     const char *slash = *sub ? "/" : "";
-    if (fstat(fd, &st) < 0) return error_origin(-errno);
+    if (fstat(fd, &st) < 0) return error_in(error_origin(-errno), "sessions in %s%s%s", path, slash, sub);
     if (st.st_uid != geteuid())
         return error_say(-EPERM, "%s%s%s belongs to uid %" PRIu32 ", not to %" PRIu32 ": no sessions are stored there",
                          path, slash, sub, (uint32_t)st.st_uid, (uint32_t)geteuid());
@@ -31,28 +31,28 @@ static void sync_entries(int fd)
 {
     (void)!fsync(fd);
     _cleanup_(closep) int parent = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent >= 0) (void)!fsync(parent);
+    (void)!fsync(parent); /* an error is ignored, also that of no descriptor */
 }
 
 int session_dir_open(int *dir, int *lock, const char *path)
 {
     int r = paths_make(path);
     if (r < 0) return r;
-    _cleanup_(closep) int d = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (d < 0) return error_in(error_origin(-errno), "sessions in %s", path);
-    r = check_owner(d, path, "");
+    _cleanup_(closep) int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0) return error_in(error_origin(-errno), "sessions in %s", path);
+    r = check_owner(dir_fd, path, "");
     if (r < 0) return r;
-    _cleanup_(closep) int l = openat(d, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    if (l < 0 && errno == EROFS) l = openat(d, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (l < 0) return error_in(error_origin(errno == ENOENT ? -EROFS : -errno), "sessions in %s: " LOCK, path);
-    if (flock(l, LOCK_EX | LOCK_NB) < 0) {
+    _cleanup_(closep) int lock_fd = openat(dir_fd, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (lock_fd < 0 && errno == EROFS) lock_fd = openat(dir_fd, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (lock_fd < 0) return error_in(error_origin(errno == ENOENT ? -EROFS : -errno), "sessions in %s: " LOCK, path);
+    if (flock(lock_fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK) return error_in(error_origin(-errno), "sessions in %s: " LOCK, path);
         return error_say(-EBUSY, "another hobd uses the sessions in %s (it holds the lock %s/" LOCK ")", path, path);
     }
-    sync_entries(d);
-    *dir = d;
-    *lock = l;
-    d = l = -1;
+    sync_entries(dir_fd);
+    *dir = dir_fd;
+    *lock = lock_fd;
+    dir_fd = lock_fd = -1;
     return 0;
 }
 

@@ -109,7 +109,7 @@ static int replay_base(int dir, struct session *x, const struct session_bases *a
     if (r < 0) return r == -EBADMSG ? 1 : error_in(r, "%s", name);
     if (session_log_head(&head, (const uint8_t *)b.data, b.len, &at) < 0 || head.uid != x->key.uid) return 1;
     if (read_bases(&b, &at, &own) < 0 || !same_bases(&own, all, i)) return 1;
-    if (own.n && !own.outcomes) session_drop_outcomes(x);
+    if (!own.outcomes) session_drop_outcomes(x); /* there are none before the first base */
     r = replay_turns(x, &b, at, out);
     if (r < 0) return r;
     return b.len != base->size || out->end != LOG_END ||
@@ -136,7 +136,7 @@ static int replay(int dir, struct session *x, const struct buf *b, struct replay
     }
     if (r > 0) return out->turns ? 0 : -EBADMSG;
     if (r < 0) return r;
-    if (bases.n && !bases.outcomes) session_drop_outcomes(x);
+    if (!bases.outcomes) session_drop_outcomes(x);
     r = replay_turns(x, b, at, out);
     return r < 0 ? r : out->turns ? 0 : -EBADMSG;
 }

@@ -141,7 +141,7 @@ static void finish_renames(struct session_store *s)
         const struct replacing *one = &s->replacing[i];
         uid_t uid = one->to->key.uid;
         struct session *old = session_find(s, uid, one->hash);
-        if (!old || old == one->to || memcmp(old->log.sum, one->sum, sizeof(one->sum)) != 0) continue;
+        if (!old || memcmp(old->log.sum, one->sum, sizeof(one->sum)) != 0) continue;
         _cleanup_(closep) int dir = session_dir_of(s->dir, s->path, uid, false);
         int r = dir < 0 ? dir : session_log_unlink(dir, old);
         char hex[SESSION_HEX];
@@ -163,7 +163,7 @@ static void finish_renames(struct session_store *s)
 static int by_use(const void *a, const void *b)
 {
     const struct session *x = *(struct session *const *)a, *y = *(struct session *const *)b;
-    return x->last_use.realtime < y->last_use.realtime ? -1 : x->last_use.realtime > y->last_use.realtime;
+    return (x->last_use.realtime > y->last_use.realtime) - (x->last_use.realtime < y->last_use.realtime);
 }
 
 static int sort_owner(struct session_owner *o)

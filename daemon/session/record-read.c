@@ -106,7 +106,7 @@ static int apply_text(struct record_cursor *c, struct session *x, bool runs)
     /* @s stands for the flags here; get_markup() sets all of them. */
     r = session_extend(x, items_of(&t), t.ends, s, s, len);
     if (r == 0) r = get_markup(c, x);
-    if (r == 0) session_drop_messages(x, (size_t)messages);
+    session_drop_messages(x, (size_t)messages);
     return r;
 }
 
@@ -247,7 +247,6 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     size_t before = x->content.n_messages;
     if (r == 0) r = apply_messages(&c, x, *flags & SESSION_RECORD_PARTS);
     if (r == 0 && *flags & SESSION_RECORD_MEDIA) r = record_apply_media(&c, x, before);
-    if (r < 0) return r;
     size_t outcomes = record_count(&c, 1);
     size_t message = outcomes == 1 ? answer_of(&x->content, before) : 0;
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x, message);

@@ -221,9 +221,9 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0 && flags & SESSION_RECORD_THOUGHT) r = put_thought(out, x, outcomes);
     if (r == 0 && x->content.adapter.len) r = record_put_bytes(out, x->content.adapter.data, x->content.adapter.len);
     if (r == 0) r = put_summary(out, x);
-    if (r == 0 && out->len - before > RECORD_MAX)
-        r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
     if (r < 0) return r;
+    if (out->len - before > RECORD_MAX)
+        return error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
     return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) | (flags & NEWER ? SESSION_RECORD_HAS_PARTS : 0) |
            (flags & SESSION_RECORD_MEDIA ? SESSION_RECORD_HAS_MEDIA : 0);
 }

@@ -56,8 +56,9 @@ int session_share_write(int dir, struct session *x, const struct session *from, 
 {
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
     struct session_summary s = {0};
-    if (from != x && !x->log.size && session_shareable(from)) session_share_take(&x->log, from);
-    if (x->log.size || !x->log.n_bases) return 1;
+    if (x->log.size) return 1;
+    if (session_shareable(from)) session_share_take(&x->log, from); /* not from itself: it has no log */
+    if (!x->log.n_bases) return 1;
     int r = session_share_link(dir, x, &s);
     if (r > 0) x->log.n_bases = 0;
     if (r) return r;
@@ -84,7 +85,7 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     if (r < 0) return r;
     uint64_t before = x->log.inode;
     r = session_log_publish(dir, x, &b);
-    if (r < 0 && x->log.inode == before) return r;
+    if (x->log.inode == before) return r; /* it has no new log */
     session_log_saved(x, &b, b.len);
     if (r == 0) {
         session_share_drop(dir, x);
@@ -246,7 +247,7 @@ static int move_log(struct session *dst, struct session *src)
 {
     char path[4096];
     int r = 0;
-    if (src->log.size && src->log.rewrite) r = session_save(src); /* the head of the new log has its last checksum */
+    if (src->log.rewrite) r = session_save(src); /* the head of the new log has its last checksum */
     if (r < 0) return r;
     if (src->log.size) {
         memcpy(dst->log.replaced_hash, src->key.hash, sizeof(dst->log.replaced_hash));
@@ -268,18 +269,15 @@ static int move_log(struct session *dst, struct session *src)
 int session_move(struct session *dst, struct session *src)
 {
     assert(dst->busy && src->busy && src->loaded && dst->owner == src->owner);
-    bool on_disk = dst->owner->dir >= 0;
-    int r = on_disk ? move_log(dst, src) : 0;
+    int r = dst->owner->dir < 0 ? 0 : move_log(dst, src);
     if (r < 0) return r;
     struct session_log log = dst->log;
     session_take(dst, src);
-    if (on_disk) {
-        dst->log = log;
-        dst->log.ids = dst->content.n_ids;
-        dst->log.text = dst->content.text.len;
-        dst->log.messages = dst->content.n_messages;
-        dst->log.new_outcomes = 0;
-    }
+    dst->log = log;
+    dst->log.ids = dst->content.n_ids;
+    dst->log.text = dst->content.text.len;
+    dst->log.messages = dst->content.n_messages;
+    dst->log.new_outcomes = 0;
     dst->tail = src->tail;
     src->tail = (struct session_tail){0};
     return 0;

@@ -133,7 +133,7 @@ static int each_uid(int dir, struct scan *s, int (*visit)(struct scan *s, DIR *d
     for (const struct dirent *e; r == 0 && (e = readdir(d));) {
         if (!parse_uid(e->d_name, &s->uid)) continue;
         s->dir = session_dir_of(dir, s->path, s->uid, false);
-        _cleanup_(closedirp) DIR *sub = s->dir < 0 ? NULL : fdopendir(s->dir);
+        _cleanup_(closedirp) DIR *sub = fdopendir(s->dir);
         if (sub)
             r = visit(s, sub);
         else if (warn)

@@ -30,7 +30,7 @@ int session_log_place(struct session *x, uint64_t inode, uint64_t size)
 
 void session_log_drop(struct session *x)
 {
-    if (x->log.inode) session_quota_remove(x->owner, x->log.inode);
+    session_quota_remove(x->owner, x->log.inode);
     session_log_leave(x);
 }
 
@@ -251,10 +251,9 @@ int session_log_publish(int dir, struct session *x, const struct buf *b)
     session_file_name(tmp, x->key.hash, ".tmp");
     r = write_synced(dir, tmp, b, &inode);
     if (r == 0) r = session_quota_add(x->owner, inode, b->len, 0);
-    bool counted = r == 0;
     if (r == 0) r = name_log(dir, x, tmp);
     if (r < 0) {
-        if (counted) session_quota_remove(x->owner, inode);
+        session_quota_remove(x->owner, inode);
         unlinkat(dir, tmp, 0);
         return r;
     }

@@ -14,7 +14,7 @@
 /* Its content is on disk, and no request uses it. */
 static bool unloadable(const struct session *x)
 {
-    return !x->busy && x->loaded && x->log.saved && x->log.size;
+    return !x->busy && x->loaded && x->log.saved;
 }
 
 static void unload(struct session *x)

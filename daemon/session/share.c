@@ -54,7 +54,7 @@ bool session_shareable(const struct session *src)
 {
     const struct session_log *l = &src->log;
     uint64_t bytes = l->size;
-    if (src->owner->dir < 0 || !l->size || !l->proved || l->n_bases == SESSION_BASES) return false;
+    if (!l->size || !l->proved || l->n_bases == SESSION_BASES) return false;
     for (uint32_t i = 0; i < l->n_bases; i++) bytes += l->bases[i].size;
     return bytes >= SHARE_LEAST;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -233,6 +234,33 @@ void fixture_reopen(struct fixture *g)
     fixture_open(g);
 }
 
+static struct {
+    int was, to;
+    char text[4096];
+} heard = {-1, -1, ""};
+
+void fixture_listen(void)
+{
+    fflush(stderr);
+    heard.was = dup(2);
+    heard.to = memfd_create("warnings", MFD_CLOEXEC);
+    assert_true(heard.was >= 0 && heard.to >= 0 && dup2(heard.to, 2) == 2);
+    log_limit(LOG_WARNING);
+}
+
+const char *fixture_heard(void)
+{
+    log_limit(LOG_ERROR);
+    fflush(stderr);
+    assert_int_equal(dup2(heard.was, 2), 2);
+    close(heard.was);
+    const ssize_t n = pread(heard.to, heard.text, sizeof(heard.text) - 1, 0);
+    assert_true(n >= 0);
+    heard.text[n] = 0;
+    close(heard.to);
+    return heard.text;
+}
+
 uint64_t fixture_bytes(const struct fixture *g, uid_t uid)
 {
     uint64_t bytes, max;
@@ -250,4 +278,43 @@ void fixture_say_much(struct fixture *g, uid_t uid, const char *name)
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
     free(text);
+}
+
+int fixture_fork(struct fixture *g, const char *from, const char *to)
+{
+    struct session *x = NULL, *y = NULL;
+    assert_int_equal(session_acquire(g->store, 7, from, strlen(from), false, &x), 0);
+    assert_int_equal(session_fork(g->store, x, to, strlen(to), &y), 0);
+    const int r = session_duplicate(y, x);
+    session_release(g->store, x);
+    session_release(g->store, y);
+    return r;
+}
+
+int fixture_rename(struct fixture *g, const char *from, const char *to)
+{
+    struct session *x = fixture_acquire(g, 7, from), *y = NULL;
+    assert_int_equal(session_rename(g->store, x, to, strlen(to), &y), 0);
+    const int r = session_move(y, x);
+    session_release(g->store, x);
+    session_release(g->store, y);
+    return r;
+}
+
+int fixture_erase(struct fixture *g, const char *name)
+{
+    struct session *x = NULL;
+    assert_int_equal(session_acquire(g->store, 7, name, strlen(name), true, &x), 0);
+    const int r = session_erase(x);
+    session_release(g->store, x);
+    return r;
+}
+
+uint64_t fixture_inode(const struct fixture *g, const char *name, const char *ext)
+{
+    char path[256];
+    struct stat st;
+    fixture_path(path, g, 7, name, ext);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_ino;
 }

@@ -35,11 +35,18 @@ void fixture_say(struct fixture *g, uid_t uid, const char *name, unsigned n);
 /* The same for turn 1 of a session whose log is so long that forks share it. */
 void fixture_say_much(struct fixture *g, uid_t uid, const char *name);
 
+/* Fork, rename and remove a session of uid 7. What session_duplicate, session_move and session_erase return. Only a
+ * rename loads it first. */
+int fixture_fork(struct fixture *g, const char *from, const char *to);
+int fixture_rename(struct fixture *g, const char *from, const char *to);
+int fixture_erase(struct fixture *g, const char *name);
+
 /* The whole content as text, the caller's to free. */
 char *fixture_dump(const struct session *x);
 /* The path of its log or of another file of it: ext ".log", "-1.bad", … */
 void fixture_path(char out[256], const struct fixture *g, uid_t uid, const char *name, const char *ext);
 bool fixture_exists(const struct fixture *g, uid_t uid, const char *name, const char *ext);
+uint64_t fixture_inode(const struct fixture *g, const char *name, const char *ext); /* of a file of uid 7 */
 /* Bytes of the uid's files on disk, in blocks of 4 KiB; a file with several names counts once. */
 uint64_t fixture_disk(const struct fixture *g, uid_t uid);
 /* The bytes that the store counts for the uid. */
@@ -47,3 +54,7 @@ uint64_t fixture_bytes(const struct fixture *g, uid_t uid);
 /* The bytes of a file, the caller's to free. */
 char *fixture_read(const char *path, size_t *n);
 void fixture_write(const char *path, const char *p, size_t n);
+
+/* Collect the warnings from now on. fixture_heard() ends that and returns them, valid until the next fixture_listen. */
+void fixture_listen(void);
+const char *fixture_heard(void);

@@ -163,8 +163,7 @@ static int measure(const struct bench_options *o, uint32_t threads, json_t *out,
                                .threads = threads,
                                .no_numa = o->no_numa,
                                .device = o->device,
-                               .kv_type = KERN_KV_F16,
-                               .batch_tokens = 512};
+                               .kv_type = KERN_KV_F16};
     struct tool l;
     json_t *j = json_object();
     int r = tool_open(&l, o->model, &c, largest(&o->batch));

@@ -148,6 +148,14 @@ static int set_nice(int nice)
     return error_say(-errno, "cannot set the nice value %d: %s", nice, strerror(errno));
 }
 
+/* The backend chooses the tokens of a step that are not configured; texts may need more slots. */
+static void configure_steps(struct core *core)
+{
+    core->config.batch_tokens = core->model.backend->config.batch_tokens;
+    texts_configure(core);
+    sched_config_init(&core->plan.config, core->config.parallel, core->config.batch_tokens);
+}
+
 static int load_all(struct engine *e)
 {
     struct core *core = &e->core;
@@ -162,7 +170,7 @@ static int load_all(struct engine *e)
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &spill, &core->mail.returns);
     core->cache.state_percent = 100 * c->state_share / (100 - c->state_share);
     if (r == 0) r = media_room_new(core);
-    if (r == 0) texts_configure(core);
+    if (r == 0) configure_steps(core);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
     if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);
@@ -281,7 +289,6 @@ static int start_thread(struct engine *e)
 int engine_new(struct engine **out, const struct engine_config *c)
 {
     if (c->parallel == 0) return error_say(-EINVAL, "parallel must be at least 1");
-    if (c->batch_tokens == 0) return error_say(-EINVAL, "batch-tokens must be at least 1");
     struct engine *e = calloc(1, sizeof(*e));
     if (!e) return -ENOMEM;
     e->core.config = *c;

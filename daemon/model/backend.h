@@ -100,6 +100,8 @@ static inline uint64_t backend_kv_bytes(const struct hparams *s, enum kern_kv ty
     return most;
 }
 
+#define BACKEND_TOKENS 512 /* of one forward, unless it is configured */
+
 struct backend_config {
     const char *backend; /* name of a struct backend_type; NULL: that of the device */
     struct device_choice device;
@@ -109,7 +111,7 @@ struct backend_config {
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
     uint32_t states;        /* blocks of the group KV_STATE, at most; 0: a share of kv_bytes */
-    uint32_t batch_tokens;  /* most tokens of one forward */
+    uint32_t batch_tokens;  /* most tokens of one forward; 0: BACKEND_TOKENS, or more on a device */
     bool no_numa;           /* leave the placement of threads and memory to the kernel */
     bool window_group;      /* layers with a window get a KV group of their own (hparams_split) */
     const char *cpu;        /* HOB_CPU, or NULL */

@@ -10,7 +10,6 @@ void engine_config_init(struct engine_config *c)
         .state_share = 33,
         .queue = 256,
         .queue_timeout_usec = 600ull * 1000 * 1000,
-        .batch_tokens = 512,
         .cache_bytes = 4ull << 30,
         .media.cache_bytes = 256ull << 20,
         .vector_bytes = 64ull << 20,

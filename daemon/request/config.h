@@ -50,7 +50,7 @@ struct engine_config {
     uint64_t kv_bytes, vector_bytes; /* 0: a quarter of available memory; vectors of texts in memory, 0: none */
     uint32_t state_share;            /* percent of them for the states of recurrent layers */
     enum kern_kv kv_type;
-    uint32_t queue, batch_tokens; /* requests waiting for a slot; most tokens of a step */
+    uint32_t queue, batch_tokens; /* requests waiting for a slot; most tokens of a step, 0: the backend's default */
     uint64_t queue_timeout_usec, batch_window_usec;
     struct speculation_config speculation;
     const char *cpu;  /* HOB_CPU, or NULL */

@@ -203,6 +203,13 @@ static uint32_t text_blocks(uint32_t parallel, uint32_t ctx)
     return (parallel > TEXTS_SLOTS ? parallel : TEXTS_SLOTS) * kv_table_blocks(ctx);
 }
 
+/* A model that computes texts whole has steps of at least its context. */
+static uint32_t whole_tokens(const struct engine_config *c, uint32_t ctx)
+{
+    const uint32_t tokens = c->batch_tokens ? c->batch_tokens : BACKEND_TOKENS;
+    return ctx > tokens ? ctx : tokens;
+}
+
 static int load_weights(struct loaded *m, const struct engine_config *c, const struct hparams *s,
                         void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
@@ -233,7 +240,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .kv_type = c->kv_type,
         .kv_bytes = bytes - drafts,
         .states = state ? load_states(bytes - drafts, block, state, c->state_share, c->parallel) : 0,
-        .batch_tokens = s->embedding.whole && m->ctx > c->batch_tokens ? m->ctx : c->batch_tokens,
+        .batch_tokens = s->embedding.whole ? whole_tokens(c, m->ctx) : c->batch_tokens,
         .window_group = !c->one_group,
         .cpu = c->cpu,
         .packed_dir = c->packed_dir,

@@ -358,9 +358,7 @@ void texts_configure(struct core *core)
     core->vectors.bytes_max = core->config.vector_bytes;
     core->vectors.dim = hparams_outputs(&b->hparams, e->pooling);
     if (!e->whole) return;
-    core->config.batch_tokens = b->config.batch_tokens;
     if (core->config.parallel < TEXTS_SLOTS) core->config.parallel = TEXTS_SLOTS;
-    sched_config_init(&core->plan.config, core->config.parallel, core->config.batch_tokens);
 }
 
 /* --- the types --- */

@@ -86,7 +86,7 @@ bool texts_resume(struct request *r);
 /* @s cannot be computed, for @error and its message: it waits, and the sweep ends its request. Other sequences of the
  * request exist until then, so that a caller may walk through all sequences. */
 void texts_fail(struct seq *s, int error);
-/* After the model is loaded: the cache of vectors; slots and steps that suit a model whose texts are computed whole. */
+/* After the model is loaded: the cache of vectors; slots that suit a model whose texts are computed whole. */
 void texts_configure(struct core *core);
 
 /* Does @s count as the request's place in the queue? One of them does, until a text has begun. */

@@ -136,7 +136,7 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
         return error_say(-EINVAL, "%s: no layer that is computed predicts later tokens", gguf_path(g));
     if (config->mtp_of) hparams_mtp(&b->hparams);
     for (size_t i = 0; i < CPU_ONES; i++) c->ones[i] = 1;
-    if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
+    if (!b->config.batch_tokens) b->config.batch_tokens = BACKEND_TOKENS;
     if (!b->config.ctx || b->config.ctx > b->hparams.ctx) b->config.ctx = b->hparams.ctx;
     if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
     c->kern = kernels_get(config->cpu);

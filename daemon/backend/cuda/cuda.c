@@ -9,6 +9,9 @@
 #define SPAN  ((size_t)64 << 20)  /* bytes of weights that are copied at once */
 #define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
 
+#define TOKENS       2048 /* of a step, unless they are configured: at most, */
+#define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
+
 static struct backend *cuda_backend_free(struct backend *b)
 {
     struct cuda *c = (struct cuda *)b;
@@ -42,8 +45,18 @@ static void pin_rows(struct cuda *c)
     c->pinned = !c->device.driver->cuMemHostRegister(c->host.scratch.x, bytes, 0);
 }
 
+/* Products and attention of 2048 tokens keep all multiprocessors busy; a step of them takes less time than one of
+ * BACKEND_TOKENS on a CPU. Fewer, where their buffers would need a large part of the memory that is @left. */
+static uint32_t default_tokens(const struct hparams *s, uint32_t ctx, size_t left)
+{
+    uint32_t rows[2], n = TOKENS;
+    while (n > BACKEND_TOKENS && cuda_buffers_bytes(s, n, ctx, &rows[0], &rows[1]) > left / TOKENS_SHARE) n /= 2;
+    return n;
+}
+
 /* KV takes what the weights and the buffers leave of the device's memory, at most. */
-static int limit_kv(const struct cuda *c, const struct gguf *g, const struct hparams *s, struct backend_config *config)
+static int limit_memory(const struct cuda *c, const struct gguf *g, const struct hparams *s,
+                        struct backend_config *config)
 {
     size_t left = 0, all = 0, weights = 0;
     uint32_t rows[2];
@@ -51,6 +64,7 @@ static int limit_kv(const struct cuda *c, const struct gguf *g, const struct hpa
     int r = weights_check(g, s, &weights);
     if (!r) r = cuda_result(&c->device, c->device.driver->cuMemGetInfo(&left, &all), "memory");
     if (r) return r;
+    if (!config->batch_tokens) config->batch_tokens = default_tokens(s, ctx, left);
     const size_t used = weights + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
     if (used >= left)
         return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
@@ -71,7 +85,7 @@ static int open_all(struct cuda *c, const struct gguf *g, const struct backend_c
     int r = hparams_read(&s, g);
     if (!r) r = cuda_supports(g, &s);
     if (!r) r = cuda_device_open(&c->device, config.device.number);
-    if (!r) r = limit_kv(c, g, &s, &config);
+    if (!r) r = limit_memory(c, g, &s, &config);
     c->host.kv_apart = true;
     if (!r) r = cpu_open(&c->host, g, &config);
     if (!r) r = upload_weights(c);

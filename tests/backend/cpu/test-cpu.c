@@ -77,14 +77,21 @@ static void test_refuses(void **state)
     c.kv_bytes = 256 * KV_BLOCK - 1;
     refused(&c, -EINVAL, "a KV pool of 8191 bytes holds no block; one block of 32 tokens takes 8192 bytes");
     c = usual();
-    c.batch_tokens = 0;
-    refused(&c, -EINVAL, "batches of 0 tokens");
-    c = usual();
     c.threads = 100000;
     refused(&c, -EINVAL, "100000 compute threads");
     c = usual();
     c.kv_type = KERN_KV_TYPES;
     refused(&c, -EOPNOTSUPP, "KV type");
+}
+
+static void test_default_tokens(void **state)
+{
+    struct backend_config c = usual();
+    struct backend *b = NULL;
+    c.batch_tokens = 0;
+    assert_int_equal(backend_new(&b, g, &c), 0);
+    assert_int_equal(b->config.batch_tokens, BACKEND_TOKENS);
+    backend_free(b);
 }
 
 static void test_too_much_memory(void **state)
@@ -104,6 +111,7 @@ int main(void)
         cmocka_unit_test(test_tells_what_it_has),
         cmocka_unit_test(test_fills_in),
         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_default_tokens),
         cmocka_unit_test(test_too_much_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -4,11 +4,12 @@
 
 usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--no-faults] [--any-growth] [--few] [--json FILE] [--preload LIB] [--build DIR]
   --minutes N    how long, without the replay (default: 24)
-  --warm N       minutes after which nothing may grow any more (default: 4)
+  --warm N       minutes after which nothing may grow any more (default: 8)
   --threads N    threads of each of the four users (default: 3)
   --no-faults    no damaged files, full disks, and short limits in between
   --few          a tenth of the distinct requests
-  --any-growth   tell what has grown, but do not fail for it (the memory of the first minutes always grows)
+  --any-growth   tell what has grown, but do not fail for it (the memory of the first minutes always grows: the heap
+                 has found its size after about eight of them)
   --json FILE    also write the figures and samples there; "-": the figures are the last line of what is printed
   --preload LIB  for the daemon: LD_PRELOAD
 
@@ -390,7 +391,7 @@ def compare(o, place, users):
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--minutes", type=float, default=24)
-    p.add_argument("--warm", type=float, default=4)
+    p.add_argument("--warm", type=float, default=8)
     p.add_argument("--threads", type=int, default=3)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-faults", dest="faults", action="store_false")

@@ -32,7 +32,7 @@ void session_charge(struct session *x)
                      c->n_runs * sizeof(*c->runs) + c->text.len + c->markup.len + c->message_bytes + c->outcome_bytes +
                      c->note.len + c->failed.len + c->adapter.len;
     if (!x->loaded && bytes < x->charged.expected) bytes = x->charged.expected;
-    if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
+    atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
     x->charged.memory = bytes;
 }
 

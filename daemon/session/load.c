@@ -194,6 +194,7 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
     log_warning("%s is damaged at byte %" PRIu64 " of %" PRIu64
                 ": the session keeps the turns before it, the whole file stays as %s",
                 path, p->good, size, bad);
+    x->log.saved = false; /* else it may be unloaded, and the next load keeps the same file once more */
     r = session_log_write(dir, x, x);
     if (r < 0) log_warning("%s cannot be rewritten now: %s", path, error_text(r));
     return 0;

@@ -327,6 +327,7 @@ static void test_reverted_fork(void **state)
     assert_true(session_loaded(y));
     fixture_turn(y, 2);
     assert_int_equal(session_save(y), 0);
+    assert_false(fixture_exists(g, 7, "b", ".b0"));
     session_release(g->store, y);
     session_release(g->store, x);
     fixture_reopen(g);

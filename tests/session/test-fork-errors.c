@@ -103,6 +103,7 @@ static void test_fork_that_fails(void **state)
     count_is_right(g);
     fixture_turn(y, 3); /* it is empty, and can be used */
     assert_int_equal(session_save(y), 0);
+    assert_false(fixture_exists(g, 7, "b", ".b0"));
     session_release(g->store, x);
     session_release(g->store, y);
     fixture_reopen(g);
@@ -116,6 +117,10 @@ static void test_fork_that_fails(void **state)
     calls_space(0, 1 << 30);
     assert_int_equal(fixture_fork(g, "e", "d"), -ENOSPC);
     calls_end();
+    struct session_store_config c = fixture_config(g);
+    c.disk_max_per_uid = fixture_bytes(g, 7); /* no byte more for this user */
+    session_store_limit(g->store, &c);
+    assert_int_equal(fixture_fork(g, "e", "d"), -EDQUOT);
     assert_false(fixture_exists(g, 7, "d", ".log"));
     struct session *out = NULL;
     x = fixture_acquire(g, 7, "e");
@@ -137,6 +142,9 @@ static void test_fork_of_fork_without_links(void **state)
         assert_true(calls_end());
         count_is_right(g);
     }
+    assert_int_equal(fixture_erase(g, "a"), 0);
+    assert_int_equal(fixture_erase(g, "b"), 0);
+    count_is_right(g);
     fixture_reopen(g);
     assert_last(g, "c", 0, 4);
     assert_last(g, "d", 0, 6);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The outcomes of a session, in memory and after a restart, and the message that belongs to one. Covers content.c. */
+#include "daemon/session/session-log.h"
 #include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -186,12 +187,85 @@ static void test_message_after_a_restart(void **state)
     }
 }
 
+#define TEXT(s)                                                                                                        \
+    {                                                                                                                  \
+        (char *)(uintptr_t)(s), sizeof(s) - 1                                                                          \
+    }
+
+/* Only an assistant's message is an answer, not one of a role with as many letters. */
+static void test_answer_by_role(void **state)
+{
+    struct fixture *g = *state;
+    static const char *const roles[] = {"assistant", "developer", "assistan", "assistants"};
+    for (int i = 0; i < 4; i++) {
+        struct session *x = fixture_acquire(g, 7, roles[i]);
+        const struct session_outcome o = {.uuid = "turn", .answer = TEXT("yes")};
+        assert_int_equal(session_add_message(x, roles[i], strlen(roles[i]), "yes", 3), 0);
+        assert_int_equal(session_add_outcome(x, &o), 0);
+        assert_int_equal(session_save(x), 0);
+        session_release(g->store, x);
+        while (session_unload_idle(g->store)) continue;
+        x = fixture_acquire(g, 7, roles[i]);
+        assert_int_equal(session_content(x)->outcomes[0].message, i == 0);
+        session_release(g->store, x);
+    }
+}
+
+/* Each part of a message is stored, also alone, and an end of a turn that old records do not know: in a record that an
+ * old hobd refuses, because it would lose the part. */
+static void test_parts_alone(void **state)
+{
+    static struct proto_call call = {TEXT("id"), TEXT("f"), TEXT("{}")};
+    static const struct {
+        struct proto_message m;
+        enum proto_reason reason;
+        bool newer;
+    } turns[] = {
+        {{.thinking = TEXT("hm")}, PROTO_STOP_EOS, true}, {{.call_id = TEXT("id")}, PROTO_STOP_EOS, true},
+        {{.name = TEXT("f")}, PROTO_STOP_EOS, true},      {{.calls = &call, .n_calls = 1}, PROTO_STOP_EOS, true},
+        {{.role = {0}}, PROTO_STOP_TOOL_CALLS, true},     {{.role = {0}}, PROTO_STOP_CONTEXT, false},
+    };
+    struct fixture *g = *state;
+    char path[256];
+    for (size_t i = 0; i < sizeof(turns) / sizeof(*turns); i++) {
+        struct proto_message m = turns[i].m;
+        const struct session_outcome o = {.uuid = "turn", .reason = turns[i].reason, .answer = TEXT("yes")};
+        m.role = (struct proto_text)TEXT("tool");
+        m.content = (struct proto_text)TEXT("yes");
+        struct session *x = fixture_acquire(g, 7, "a");
+        assert_int_equal(session_add_parts(x, &m), 0);
+        assert_int_equal(session_add_outcome(x, &o), 0);
+        assert_int_equal(session_save(x), 0);
+        session_release(g->store, x);
+        while (session_unload_idle(g->store)) continue;
+        size_t n;
+        fixture_path(path, g, 7, "a", ".log");
+        char *log = fixture_read(path, &n);
+        assert_int_equal(log[16 + 16 + 38 + 16 + 4], turns[i].newer ? SESSION_LOG_KIND_PARTS : SESSION_LOG_KIND_TURN);
+        free(log);
+        x = fixture_acquire(g, 7, "a");
+        const struct proto_message *have = &session_content(x)->messages[0];
+        assert_int_equal(have->thinking.len, m.thinking.len);
+        assert_int_equal(have->call_id.len, m.call_id.len);
+        assert_int_equal(have->name.len, m.name.len);
+        assert_int_equal(have->n_calls, m.n_calls);
+        assert_int_equal(session_content(x)->outcomes[0].reason, o.reason);
+        assert_int_equal(session_erase(x), 0);
+        session_release(g->store, x);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_more_than_are_kept),      TEST(test_taken_back), TEST(test_message), TEST(test_dropped_messages),
+        TEST(test_more_than_are_kept),
+        TEST(test_taken_back),
+        TEST(test_message),
+        TEST(test_dropped_messages),
         TEST(test_message_after_a_restart),
+        cmocka_unit_test_setup_teardown(test_answer_by_role, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_parts_alone, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

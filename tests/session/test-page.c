@@ -2,10 +2,14 @@
 /* Pages of a uid's sessions: their order, where the next one begins, and cursors that no page gave. */
 #include "libcommon/error.h"
 #include "tests/session/fixture.h"
+#include "tests/support/memory.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -174,6 +178,77 @@ static void test_cursors_that_are_none(void **state)
     assert_string_equal(page(g, UID, 9, next), "cba");
 }
 
+static void test_without_memory(void **state)
+{
+    struct fixture *g = *state;
+    say_each(g, UID, "abc");
+    for (unsigned long n = 0, failed = 1; failed; n++) {
+        struct session_page p;
+        struct session_info *list;
+        size_t count;
+        memory_fail(n);
+        int r = session_page_take(g->store, UID, &(struct proto_text){0}, 9, &p);
+        failed = memory_end();
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        session_page_fini(&p);
+        memory_fail(n);
+        r = session_list(g->store, UID, &list, &count);
+        assert_int_equal(r, memory_end() ? -ENOMEM : 0);
+        if (r == 0) assert_int_equal(count, 3);
+        free(list);
+    }
+}
+
+/* A busy session is listed as it was: only its request may look at it. */
+static void test_busy(void **state)
+{
+    struct fixture *g = *state;
+    say_each(g, UID, "a");
+    struct session *x = fixture_acquire(g, UID, "a");
+    struct session_info before, now;
+    static const char text[20000];
+    session_info_of(x, &before);
+    assert_true(before.busy && !before.loaded);
+    assert_int_equal(session_append(x, 1, text, sizeof(text), false), 0);
+    assert_int_equal(session_save(x), 0);
+    session_info_of(x, &now);
+    assert_int_equal(now.disk, before.disk);
+    assert_int_equal(now.ids, before.ids);
+    assert_int_equal(now.bytes, before.bytes);
+    session_release(g->store, x);
+    session_info_of(x, &now);
+    assert_int_equal(now.disk, fixture_disk(g, UID));
+    assert_int_equal(now.ids, before.ids + 1);
+    assert_true(now.bytes > before.bytes + 2 * sizeof(text) - 1000 && now.loaded && !now.busy);
+}
+
+/* Sessions whose last use is that of their files, because the ends of their logs are damaged, may have the same time.
+ */
+static void test_same_time(void **state)
+{
+    struct fixture *g = *state;
+    static const struct timespec times[2] = {{.tv_sec = 1600000000}, {.tv_sec = 1600000000}};
+    char next[PROTO_CURSOR_MAX + 1] = "", path[256], seen[8] = "";
+    size_t n;
+    say_each(g, UID, "abcd");
+    fixture_close(g);
+    for (const char *name = "a\0b\0c\0d\0"; *name; name += 2) {
+        fixture_path(path, g, UID, name, ".log");
+        char *log = fixture_read(path, &n);
+        fixture_write(path, log, n - 1);
+        free(log);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    }
+    fixture_open(g);
+    for (int i = 0; i < 4; i++) {
+        const char *got = page(g, UID, 1, next);
+        assert_string_equal(got + 1, i < 3 ? "!" : "");
+        assert_null(strchr(seen, got[0]));
+        seen[i] = got[0];
+    }
+    assert_int_equal(strlen(seen), 4);
+}
+
 int main(void)
 {
 #define RIG(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -185,6 +260,9 @@ int main(void)
         RIG(test_uses_and_renames_between_pages),
         RIG(test_cursor_outlives_the_store),
         RIG(test_cursors_that_are_none),
+        cmocka_unit_test_setup_teardown(test_without_memory, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_busy, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_same_time, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests_name("session-page", tests, NULL, NULL);
 }

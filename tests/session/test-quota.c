@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The limits of a user's sessions on disk: the bytes that count, and the turns that are refused. */
+#include "daemon/session/quota.h"
 #include "libcommon/error.h"
 #include "tests/session/fixture.h"
+#include "tests/support/calls.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -339,6 +342,140 @@ static void test_sizes(void **state)
     assert_in_range(sum, 100000 + 4096, 100000 + 3 * 4096);
 }
 
+/* --- files, one by one --- */
+
+/* The owner of a session's files, and the directory. */
+static struct session_owner *owner_of(struct fixture *g, int *dir)
+{
+    char path[80];
+    fixture_say(g, 7, "a", 1);
+    struct session *x = fixture_acquire(g, 7, "a");
+    session_release(g->store, x);
+    snprintf(path, sizeof(path), "%s/7", g->dir);
+    *dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(*dir >= 0);
+    return x->owner;
+}
+
+static void test_files_by_number(void **state)
+{
+    struct fixture *g = *state;
+    uint64_t own = 0, shared = 0;
+    int dir;
+    struct session_owner *o = owner_of(g, &dir);
+    const uint64_t before = fixture_bytes(g, 7), none = 12345678901;
+    session_quota_remove(o, none); /* a file that is not counted */
+    session_quota_resize(o, none, 1 << 20);
+    session_quota_split(o, none, &own, &shared);
+    assert_int_equal(own + shared, 0);
+    assert_int_equal(session_quota_kept(o, none), 0);
+    assert_int_equal(fixture_bytes(g, 7), before);
+    assert_int_equal(session_quota_add(o, none, 4096, 100), 0);
+    assert_int_equal(session_quota_add(o, none, 4097, 50), 0); /* another name; it has grown */
+    assert_int_equal(fixture_bytes(g, 7), before + 8192);
+    assert_int_equal(session_quota_kept(o, none), 100);
+    session_quota_split(o, none, &own, &shared);
+    assert_true(own == 0 && shared == 8192);
+    session_quota_remove(o, none);
+    session_quota_split(o, none, &own, &shared);
+    assert_true(own == 8192 && shared == 8192);
+    session_quota_resize(o, none, 4096);
+    assert_int_equal(fixture_bytes(g, 7), before + 4096);
+    session_quota_remove(o, none);
+    assert_int_equal(fixture_bytes(g, 7), before);
+    close(dir);
+}
+
+static void test_files_by_name(void **state)
+{
+    struct fixture *g = *state;
+    char path[128];
+    int dir;
+    struct session_owner *o = owner_of(g, &dir);
+    const uint64_t before = fixture_bytes(g, 7);
+    snprintf(path, sizeof(path), "%s/7/file", g->dir);
+    fixture_write(path, "x", 1);
+    snprintf(path, sizeof(path), "%s/7/dir", g->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(session_quota_add_name(o, dir, "none", 0), 0);
+    assert_int_equal(session_quota_add_name(o, dir, "file/none", 0), -ENOTDIR);
+    assert_int_equal(fixture_bytes(g, 7), before);
+    assert_int_equal(session_quota_add_name(o, dir, "file", 0), 0);
+    assert_int_equal(fixture_bytes(g, 7), before + 4096);
+    assert_int_equal(session_quota_unlink(o, dir, "none"), 0);
+    assert_int_equal(session_quota_unlink(o, dir, "file/none"), -ENOTDIR);
+    assert_int_equal(session_quota_unlink(o, dir, "dir"), -EISDIR);
+    assert_int_equal(session_quota_unlink(o, dir, "file"), 0);
+    assert_int_equal(fixture_bytes(g, 7), before);
+    close(dir);
+}
+
+/* --- exact limits --- */
+
+static void test_exact_files(void **state)
+{
+    struct fixture *g = *state;
+    struct session_store_config c = config(g);
+    reopen(g, &c);
+    fixture_say(g, 7, "a", 1); /* a file */
+    disk.files = 17;           /* and 8 more, and as many for others */
+    assert_int_equal(claim(g, 7, "a", 4096), 0);
+    disk.files = 16;
+    assert_int_equal(claim(g, 7, "a", 4096), -EDQUOT);
+    disk.free = 0; /* of two reasons the one that the user can do least about */
+    assert_int_equal(claim(g, 7, "a", 4096), -ENOSPC);
+    disk.free = 4096 + 4095; /* the user has as much as the turn needs */
+    disk.files = UINT64_MAX;
+    assert_int_equal(claim(g, 7, "a", 4096), -EDQUOT);
+    assert_int_equal(claim(g, 7, "a", 4097), -ENOSPC);
+}
+
+static void test_exact_file(void **state)
+{
+    struct fixture *g = *state;
+    struct session_store_config c = config(g);
+    int dir;
+    reopen(g, &c);
+    struct session_owner *o = owner_of(g, &dir);
+    disk.free = 8192;
+    assert_int_equal(session_quota_fits(o, 8192), 0);
+    assert_int_equal(session_quota_fits(o, 8193), -ENOSPC);
+    disk.free = 8191;
+    assert_int_equal(session_quota_fits(o, 4097), -ENOSPC);
+    space_error = -EIO;
+    assert_int_equal(session_quota_fits(o, 1), -EIO);
+    space_error = 0;
+    close(dir);
+}
+
+/* File systems as fstatvfs tells of them. */
+static void test_file_systems(void **state)
+{
+    static const struct {
+        struct statvfs fs;
+        int want;
+    } systems[] = {
+        {{.f_frsize = 4096, .f_bavail = 1000, .f_blocks = 1000, .f_files = 1000, .f_favail = 1000}, 0},
+        {{.f_frsize = 4096, .f_bavail = 1000, .f_blocks = 1000, .f_files = 1000, .f_favail = 10}, -EDQUOT},
+        {{.f_frsize = 4096, .f_bavail = 1000, .f_blocks = 1000, .f_files = 0, .f_favail = 0},
+         0},                                                       /* has no such limit */
+        {{.f_frsize = 4096, .f_bavail = 52, .f_blocks = 1000}, 0}, /* 50 are the reserve, and a user takes half */
+        {{.f_frsize = 4096, .f_bavail = 51, .f_blocks = 1000}, -ENOSPC},
+        {{.f_frsize = 4096, .f_bavail = 52, .f_blocks = 1ull << 53}, -ENOSPC}, /* more bytes than 64 bits hold */
+        {{.f_frsize = 4096, .f_bavail = 1ull << 52, .f_blocks = 1ull << 52}, 0},
+    };
+    struct fixture *g = *state;
+    struct session_store_config c = fixture_config(g);
+    c.disk_reserve = UINT64_MAX;
+    reopen(g, &c);
+    for (size_t i = 0; i < sizeof(systems) / sizeof(*systems); i++) {
+        calls_disk(&systems[i].fs);
+        const int r = claim(g, 7, "a", 4096);
+        calls_end();
+        if (r != systems[i].want) fail_msg("file system %zu: %d", i, r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +487,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_disk_has_room_for_the_next_user, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_the_reserve_stays_free, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_files_that_can_be_made, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_files_by_number, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_files_by_name, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_exact_files, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_exact_file, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_file_systems, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_set_aside_counts, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_sizes, setup, fixture_teardown),
     };

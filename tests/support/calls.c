@@ -18,7 +18,7 @@ static struct {
     int error, stale;
     bool failed, space;
     size_t most;
-    uint64_t free, all;
+    struct statvfs fs;
     const char *suffix;
 } plan = {.left = -1};
 
@@ -48,9 +48,14 @@ void calls_stale(int error)
 
 void calls_space(uint64_t free, uint64_t all)
 {
+    const struct statvfs fs = {.f_bsize = 1, .f_frsize = 1, .f_blocks = all, .f_bfree = free, .f_bavail = free};
+    calls_disk(&fs);
+}
+
+void calls_disk(const struct statvfs *fs)
+{
     plan.space = true;
-    plan.free = free;
-    plan.all = all;
+    plan.fs = *fs;
 }
 
 unsigned long calls_count(enum call which)
@@ -175,8 +180,7 @@ int __wrap_fstatvfs64(int fd, struct statvfs *fs)
 {
     if (fails(CALL_FSTATVFS)) return result();
     if (!plan.space) return __real_fstatvfs64(fd, fs);
-    *fs = (struct statvfs){
-        .f_bsize = 1, .f_frsize = 1, .f_blocks = plan.all, .f_bfree = plan.free, .f_bavail = plan.free};
+    *fs = plan.fs;
     return 0;
 }
 

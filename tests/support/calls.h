@@ -33,6 +33,9 @@ void calls_short(size_t bytes);
 void calls_stale(int error);
 /* What fstatvfs tells: blocks of one byte that are free, and all. */
 void calls_space(uint64_t free, uint64_t all);
+/* All of what fstatvfs tells; copied. */
+struct statvfs;
+void calls_disk(const struct statvfs *fs);
 /* The number of calls since the last calls_fail or calls_end. */
 unsigned long calls_count(enum call which);
 /* All calls work from now on. True: one failed. */

@@ -48,6 +48,8 @@ void *__real_realloc(void *p, size_t n);
 void *__wrap_realloc(void *p, size_t n);
 void *__real_reallocarray(void *p, size_t n, size_t size);
 void *__wrap_reallocarray(void *p, size_t n, size_t size);
+char *__real_strdup(const char *s);
+char *__wrap_strdup(const char *s);
 
 void *__wrap_malloc(size_t n)
 {
@@ -67,4 +69,9 @@ void *__wrap_realloc(void *p, size_t n)
 void *__wrap_reallocarray(void *p, size_t n, size_t size)
 {
     return memory_fails() ? NULL : __real_reallocarray(p, n, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+    return memory_fails() ? NULL : __real_strdup(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Memory that runs out. In a test with memory_dep the linker sends the calls of hob to malloc, calloc, realloc and
- * reallocarray here (--wrap); calls inside other libraries are not replaced. Any thread may call.
+ * Memory that runs out. In a test with memory_dep the linker sends the calls of hob to malloc, calloc, realloc,
+ * reallocarray and strdup here (--wrap); calls inside other libraries are not replaced. Any thread may call.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -37,8 +37,7 @@ static void value_class(struct eviction_score *r, uint32_t class)
 {
     double hazard[SCORE_AGES], width[SCORE_AGES];
     for (uint32_t k = 0; k < SCORE_AGES; k++) {
-        double h = (r->again[class][k] + PRIOR * EVEN) / (r->alive[class][k] + PRIOR);
-        hazard[k] = h < 1 ? h : 1;
+        hazard[k] = (r->again[class][k] + PRIOR * EVEN) / (r->alive[class][k] + PRIOR); /* below 1: again <= alive */
         width[k] = age_begin(k + 1) - age_begin(k);
     }
     for (uint32_t k = 0; k < SCORE_AGES; k++) {
@@ -117,13 +116,35 @@ static bool is_sampled(const struct eviction_score *r, uint64_t key)
     return key && !(key & ((1ull << r->shift) - 1));
 }
 
+static bool is_oldest(const struct eviction_score *r, const struct eviction_score_sample *s)
+{
+    return s->age == SCORE_AGES - 1;
+}
+
+static bool is_left_out(const struct eviction_score *r, const struct eviction_score_sample *s)
+{
+    return !is_sampled(r, s->key);
+}
+
+/* Removes the samples for which @is is true. It goes backwards from a free entry, because no sample is moved over that:
+ * each one that is moved was looked at before. */
+static void forget_all(struct eviction_score *r,
+                       bool (*is)(const struct eviction_score *r, const struct eviction_score_sample *s))
+{
+    uint32_t free = 0;
+    while (r->samples[free].key) free++;
+    for (uint32_t n = 1; n < SCORE_SAMPLES; n++) {
+        const uint32_t i = (free - n) % SCORE_SAMPLES;
+        if (r->samples[i].key && is(r, &r->samples[i])) forget(r, i);
+    }
+}
+
 static void renew(struct eviction_score *r, uint64_t now)
 {
     r->since = 0;
     for (uint32_t i = 0; i < SCORE_SAMPLES; i++)
         if (r->samples[i].key) grow_old(r, &r->samples[i], now);
-    for (uint32_t i = SCORE_SAMPLES; i-- > 0;) /* a block of the oldest age counts as never used again */
-        while (r->samples[i].key && r->samples[i].age == SCORE_AGES - 1) forget(r, i);
+    forget_all(r, is_oldest); /* such a block counts as never used again */
     for (uint32_t c = 0; c < SCORE_CLASSES; c++) {
         value_class(r, c);
         for (uint32_t k = 0; k < SCORE_AGES; k++) {
@@ -138,8 +159,7 @@ static void renew(struct eviction_score *r, uint64_t now)
 static void thin_out(struct eviction_score *r)
 {
     r->shift += r->shift < 63;
-    for (uint32_t i = SCORE_SAMPLES; i-- > 0;)
-        while (r->samples[i].key && !is_sampled(r, r->samples[i].key)) forget(r, i);
+    forget_all(r, is_left_out);
 }
 
 void eviction_score_learn(struct eviction_score *r, uint64_t key, uint64_t now, uint32_t uses)

@@ -145,6 +145,83 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
     assert(!o->score || o->stats.blocks_memory >= p->learn_from / PREFIX_FORGET_DIVISOR);
 }
 
+/* --- groups with a window --- */
+
+/* Checks the list of @o in window @i and returns its length. */
+static uint64_t check_windows_of(const struct prefix *p, const struct prefix_owner *o, uint32_t i)
+{
+    const struct prefix_window_group *g = &p->windows[i];
+    const struct prefix_window *before = NULL;
+    uint64_t listed = 0;
+    for (const struct prefix_window *w = o->windows[i].oldest; w; before = w, w = w->newer) {
+        assert(w->older == before && w == &w->node->group.windows[i] && w->node->owner == o);
+        assert(w->block != KV_NO_BLOCK && w->node->block != KV_NO_BLOCK);
+        assert(g->refs[w->block] && kv_pool_refs(g->pool, w->block) >= g->refs[w->block]);
+        listed++;
+    }
+    assert(o->windows[i].newest == before && o->windows[i].n == listed);
+    return listed;
+}
+
+static void check_windows(const struct prefix *p)
+{
+    for (uint32_t i = 0; i < p->n_windows; i++) {
+        const struct prefix_window_group *g = &p->windows[i];
+        uint64_t listed = 0, found = 0, refs = 0;
+        for (uint64_t k = 0; k <= p->uids.mask; k++)
+            for (struct table_link *l = p->uids.slots[k]; l; l = l->next) listed += check_windows_of(p, owner_of(l), i);
+        for (uint64_t k = 0; k <= p->ids.mask; k++)
+            for (const struct table_link *l = p->ids.slots[k]; l; l = l->next)
+                found += NODE_OF(l, by_id)->group.windows[i].block != KV_NO_BLOCK;
+        for (uint32_t k = 0; k < kv_pool_total(g->pool); k++) refs += g->refs[k];
+        assert(listed == found && listed == refs);
+    }
+}
+
+/* --- recurrent states --- */
+
+/* Checks the list of an owner, and returns how many states it has. */
+static uint64_t check_states_of(const struct prefix *p, const struct prefix_owner *o)
+{
+    const struct prefix_state *before = NULL;
+    uint64_t listed = 0;
+    for (const struct prefix_state *s = o->oldest; s; before = s, s = s->newer, listed++) {
+        assert(s->older == before && s->node->state == s && s->node->owner == o);
+        assert(s->block != KV_NO_BLOCK && s->node->block != KV_NO_BLOCK && kv_pool_refs(p->states.pool, s->block) > 0);
+        assert(s->used <= p->clock && (!before || before->used <= s->used));
+    }
+    assert(o->newest == before && listed == o->stats.states_memory);
+    assert(o->in_states.in == (listed ? &p->states.owners : NULL) && (!listed || o->in_states.key == listed));
+    return listed;
+}
+
+static void check_states(const struct prefix *p)
+{
+    uint64_t listed = 0, files = 0, write = 0;
+    for (uint64_t i = 0; i <= p->uids.mask; i++)
+        for (const struct table_link *l = p->uids.slots[i]; l; l = l->next) listed += check_states_of(p, owner_of(l));
+    assert(listed == p->stats.states_memory);
+    for (uint64_t i = 0; i <= p->ids.mask; i++)
+        for (const struct table_link *l = p->ids.slots[i]; l; l = l->next) {
+            const struct prefix_node *n = NODE_OF(l, by_id);
+            const struct prefix_state *s = n->state;
+            assert(!s == (!p->states.pool || n->n < KV_BLOCK));
+            if (!s) continue;
+            const bool wanted =
+                s->block != KV_NO_BLOCK && s->kind == PREFIX_STATE_TURN && n->on_disk && !s->on_disk && !s->writing;
+            assert(s->node == n && !(s->on_disk && s->writing));
+            assert(s->write.in == (wanted ? &p->states.write : NULL) && (!wanted || s->write.key == s->used));
+            assert(s->file.in == (s->on_disk ? &p->states.files : NULL));
+            assert(!s->on_disk || s->file.key == (prefix_node_readable(n) ? s->used : 0));
+            files += s->on_disk;
+            write += wanted;
+        }
+    assert(files == p->stats.states_disk && tree_check(&p->states.files) == files);
+    assert(tree_check(&p->states.write) == write);
+}
+
+/* --- all --- */
+
 void prefix_check(const struct prefix *p)
 {
     struct found f = {0};
@@ -174,7 +251,7 @@ void prefix_check(const struct prefix *p)
     assert(stats_equal(&stats, &f.stats) && stats_equal(&stats, &p->stats));
     assert(p->ids.count == f.stats.nodes && p->full.count == f.full && p->evictable == f.evictable);
     assert(evict == f.evict && check_order(&p->owners) == owners);
-    prefix_window_check(p);
-    prefix_state_check(p);
+    check_windows(p);
+    check_states(p);
     assert(check_order(&p->write) == f.write && check_order(&p->disk) == f.disk);
 }

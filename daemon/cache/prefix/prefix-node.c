@@ -174,12 +174,11 @@ static void owner_requeue(struct prefix *p, struct prefix_owner *o)
 
 void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
 {
-    if (!n->parent) return;
     const bool memory = n->block != KV_NO_BLOCK;
     const bool evict = memory && !n->n_children_memory && !n->pins;
     const bool write = memory && (!n->parent->parent || n->parent->on_disk) && prefix_window_writes(n);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
-    if (!n->listed && !evict && !write && !disk) return;
+    if (!n->listed && !evict && !write && !disk) return; /* nor is a root in any queue */
     n->listed = evict || write || disk;
     tree_move(evict ? &n->owner->evict[prefix_queue(n)] : NULL, &n->queued.evict, n->used);
     tree_move(write ? &p->write : NULL, &n->queued.write, n->used);
@@ -211,15 +210,14 @@ void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t 
 
 void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
 {
-    assert(n->block != KV_NO_BLOCK && !n->n_children_memory);
+    assert(n->block != KV_NO_BLOCK && !n->n_children_memory && !n->pins && prefix_state_block(n) == KV_NO_BLOCK);
     kv_pool_unref(p->pool, n->block);
-    if (n->group.windows) prefix_window_detach(p, n);
-    if (n->state) prefix_state_drop(p, n);
+    prefix_window_detach(p, n);
     n->block = KV_NO_BLOCK;
     n->parent->n_children_memory--;
     n->owner->stats.blocks_memory--;
     p->stats.blocks_memory--;
-    if (!n->pins) p->evictable--;
+    p->evictable--;
     set_bits(n);
     prefix_node_requeue(p, n->parent);
     prefix_node_requeue(p, n);

@@ -177,7 +177,7 @@ struct prefix_node *prefix_children_full(const struct prefix *p, const struct pr
 uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_node *parent, const struct items *t,
                                   uint64_t hashes[PREFIX_PREFETCH]);
 
-/* Of the children with one of the bits in @mask, the one that shares the longest beginning with @t (1 … 32 tokens);
+/* Of the children with one of the bits in @mask, the one that shares the longest beginning with @t;
  * *common is its length. NULL: no child shares a token, and *common is 0. */
 struct prefix_node *prefix_children_nearest(const struct prefix_node *parent, const struct items *t, uint8_t mask,
                                             uint32_t *common);
@@ -210,7 +210,7 @@ void prefix_node_prune(struct prefix *p, struct prefix_node *n);
 void prefix_node_requeue(struct prefix *p, struct prefix_node *n);
 /* Puts a node without a block into memory; takes a reference on @block. */
 void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t block);
-/* Takes a node out of memory; removes the reference on its block. */
+/* Takes a node without pins and without a state in memory out of memory; removes the references on its blocks. */
 void prefix_node_detach_block(struct prefix *p, struct prefix_node *n);
 void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk);
 /* Detaches the block of a covered node that is neither pinned nor a tail, and prunes it. Other nodes do not change. */
@@ -244,7 +244,6 @@ void prefix_window_touch(struct prefix *p, struct prefix_node *n);
 struct prefix_node *prefix_window_fit(const struct prefix *p, struct prefix_node *end, uint32_t *n, bool disk);
 /* The node has its blocks in all groups, as above. */
 bool prefix_window_has_all(const struct prefix_node *n, bool disk);
-void prefix_window_check(const struct prefix *p);
 void prefix_window_fini(struct prefix *p);
 
 /* --- prefix-state.c: recurrent states --- */
@@ -268,7 +267,6 @@ void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
 void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t n);
 /* The node's state leaves memory, @alone or with its node; it may be written to disk. */
 void prefix_state_leave(struct prefix *p, struct prefix_node *n, bool alone);
-void prefix_state_check(const struct prefix *p);
 
 /* --- prefix-score.c: the eviction scores of an owner's leaves --- */
 

@@ -15,7 +15,7 @@ void prefix_score_use(struct prefix *p, struct prefix_node *n)
 
 void prefix_score_trim(const struct prefix *p, struct prefix_owner *o)
 {
-    if (!o->score || o->stats.blocks_memory >= p->learn_from / PREFIX_FORGET_DIVISOR) return;
+    if (o->stats.blocks_memory >= p->learn_from / PREFIX_FORGET_DIVISOR) return;
     free(o->score);
     o->score = NULL;
 }

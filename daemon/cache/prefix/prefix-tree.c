@@ -89,7 +89,7 @@ void tree_move(struct tree *t, struct tree_link *l, uint64_t key)
 void tree_set_own(struct tree_link *l, uint8_t own)
 {
     l->own = own;
-    if (l->in) sum_up(l);
+    sum_up(l);
 }
 
 struct tree_link *tree_first(const struct tree *t)

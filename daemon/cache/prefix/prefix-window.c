@@ -204,37 +204,3 @@ struct prefix_node *prefix_window_fit(const struct prefix *p, struct prefix_node
     }
     return end;
 }
-
-/* --- check --- */
-
-/* Checks the list of @o in window @i and returns its length. */
-static uint64_t check_list(const struct prefix *p, const struct prefix_owner *o, uint32_t i)
-{
-    const struct prefix_window_group *g = &p->windows[i];
-    const struct prefix_window *before = NULL;
-    uint64_t listed = 0;
-    for (const struct prefix_window *w = o->windows[i].oldest; w; before = w, w = w->newer) {
-        assert(w->older == before && w == &w->node->group.windows[i] && w->node->owner == o);
-        assert(w->block != KV_NO_BLOCK && w->node->block != KV_NO_BLOCK);
-        assert(g->refs[w->block] && kv_pool_refs(g->pool, w->block) >= g->refs[w->block]);
-        listed++;
-    }
-    assert(o->windows[i].newest == before && o->windows[i].n == listed);
-    return listed;
-}
-
-void prefix_window_check(const struct prefix *p)
-{
-    for (uint32_t i = 0; i < p->n_windows; i++) {
-        const struct prefix_window_group *g = &p->windows[i];
-        uint64_t listed = 0, found = 0, refs = 0;
-        for (uint64_t k = 0; k <= p->uids.mask; k++)
-            for (struct table_link *l = p->uids.slots[k]; l; l = l->next)
-                listed += check_list(p, (struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid)), i);
-        for (uint64_t k = 0; k <= p->ids.mask; k++)
-            for (const struct table_link *l = p->ids.slots[k]; l; l = l->next)
-                found += NODE_OF(l, by_id)->group.windows[i].block != KV_NO_BLOCK;
-        for (uint32_t k = 0; k < kv_pool_total(g->pool); k++) refs += g->refs[k];
-        assert(listed == found && listed == refs);
-    }
-}

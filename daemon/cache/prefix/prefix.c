@@ -78,8 +78,8 @@ struct prefix *prefix_free(struct prefix *p)
         for (struct table_link *l = p->ids.slots[i]; l; l = l->next) {
             struct prefix_node *n = NODE_OF(l, by_id);
             if (n->block != KV_NO_BLOCK) kv_pool_unref(p->pool, n->block);
-            if (n->group.windows) prefix_window_detach(p, n);
-            if (n->state) prefix_state_drop(p, n);
+            prefix_window_detach(p, n);
+            prefix_state_drop(p, n);
         }
     prefix_window_fini(p);
     free_entries(&p->ids, offsetof(struct prefix_node, by_id));
@@ -94,14 +94,6 @@ struct prefix *prefix_free(struct prefix *p)
 }
 
 /* --- lookup --- */
-
-/* The child of @at with a bit of @mask that shares the longest beginning with @t, *common tokens; NULL: none does. */
-static struct prefix_node *nearest_of(const struct prefix_node *at, struct items t, uint8_t mask, uint32_t *common)
-{
-    *common = 0;
-    if (t.n > KV_BLOCK) t.n = KV_BLOCK;
-    return t.n ? prefix_children_nearest(at, &t, mask, common) : NULL;
-}
 
 /* Descends from *at along *t through full children with a bit of @mask. Returns the number of tokens of these children;
  * *at is the last of them, and *t begins behind it. *nearest is the child of *at that shares the longest beginning with
@@ -121,7 +113,7 @@ static uint32_t walk(const struct prefix *p, struct prefix_node **at, struct ite
         *at = child;
         *t = items_from(*t, KV_BLOCK);
     }
-    *nearest = nearest_of(*at, *t, mask, common);
+    *nearest = prefix_children_nearest(*at, t, mask, common);
     return n - t->n;
 }
 
@@ -131,7 +123,7 @@ static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node
 {
     uint32_t common;
     if (found == t->n) return PREFIX_ALL;
-    if (nearest_of(at, *t, ANY_CHILD, &common) && common > found) return PREFIX_EVICTED;
+    if (prefix_children_nearest(at, t, ANY_CHILD, &common) && common > found) return PREFIX_EVICTED;
     if (t->n < KV_BLOCK) return PREFIX_NEW;
     return prefix_ghost_uses(p, prefix_children_hash(p, at, t)) ? PREFIX_EVICTED : PREFIX_NEW;
 }
@@ -158,9 +150,8 @@ static void fit(const struct prefix *p, struct prefix_match *m, struct prefix_no
 void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, struct items items,
                  struct prefix_match *out)
 {
-    *out = (struct prefix_match){.miss = items.n ? PREFIX_NEW : PREFIX_ALL};
+    *out = (struct prefix_match){0};
     struct prefix_node *at = prefix_root_find(p, ns), *nearest;
-    if (items.n == 0) return;
     if (!at) {
         const struct prefix_node no_root = {.by_hash.hash = prefix_root_hash(p, ns)};
         out->miss = miss_of(p, &no_root, &items, 0);
@@ -182,7 +173,7 @@ struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_nam
 {
     const struct prefix_node *at = parent ? parent : prefix_root_find(p, ns);
     *common = 0;
-    return at ? nearest_of(at, items, READABLE, common) : NULL;
+    return at ? prefix_children_nearest(at, &items, READABLE, common) : NULL;
 }
 
 struct prefix_node *prefix_parent(const struct prefix_node *n)
@@ -221,7 +212,7 @@ static void touch(struct prefix *p, struct prefix_node *n, bool begins)
 {
     p->clock++;
     n->owner->clock += begins;
-    if (n->group.windows) prefix_window_touch(p, n);
+    prefix_window_touch(p, n);
     for (; n->parent; n = n->parent) {
         n->used = p->clock;
         n->since = n->owner->clock;
@@ -276,7 +267,7 @@ static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, stru
     struct prefix_node *shorter = prefix_children_shorter(at, &t);
     while (shorter) {
         t.n = shorter->n;
-        if (shorter->block == KV_NO_BLOCK && !shorter->pins && !shorter->tails) {
+        if (!shorter->pins && !shorter->tails) {
             shorter->used = 0; /* its file is removed first */
             prefix_node_requeue(p, shorter);
         }

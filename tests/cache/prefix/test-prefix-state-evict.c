@@ -212,6 +212,73 @@ static void test_evict_flood(void **state)
     }
 }
 
+/* --- exact limits --- */
+
+static struct {
+    struct fixture rig;
+    struct kv_pool *pool;
+} large;
+
+static void large_begin(void)
+{
+    fixture_init(&large.rig, 1000);
+    assert_int_equal(kv_pool_new(&large.pool, 16), 0);
+    prefix_add_states(large.rig.p, large.pool, NULL, NULL);
+}
+
+static void large_end(void)
+{
+    fixture_fini(&large.rig);
+    kv_pool_free(large.pool);
+}
+
+/* The last of a chain of @n blocks. */
+static struct prefix_node *chain_of(int n, int32_t token)
+{
+    struct prefix_node *node = NULL;
+    for (int i = 0; i < n; i++) assert_int_equal(fixture_add(&large.rig, node, token, KV_BLOCK, 1, &node), 0);
+    return node;
+}
+
+static void take_state(struct prefix_node *n)
+{
+    uint32_t block;
+    assert_int_equal(kv_pool_take(large.pool, &block), 0);
+    assert_true(prefix_state_attach(large.rig.p, n, block, PREFIX_STATE_NEAR));
+    kv_pool_unref(large.pool, block);
+}
+
+/* Eight of the least recently used states are compared: a ninth stays, though it is worth least. */
+static void test_eight_are_compared(void **state)
+{
+    struct prefix_node *n[9];
+    large_begin();
+    for (int i = 0; i < 9; i++) n[i] = chain_of(i < 8 ? 60 : 1, 100 + i);
+    for (int i = 0; i < 9; i++) take_state(n[i]);
+    assert_int_equal(prefix_state_evict(large.rig.p, 1), 1);
+    assert_int_equal(prefix_state_block(n[0]), KV_NO_BLOCK);
+    for (int i = 1; i < 9; i++) assert_int_not_equal(prefix_state_block(n[i]), KV_NO_BLOCK);
+    assert_int_equal(prefix_state_evict(large.rig.p, 1), 1);
+    assert_int_equal(prefix_state_block(n[8]), KV_NO_BLOCK); /* one of eight now */
+    large_end();
+}
+
+/* A state is worth at most 256 blocks: 769 uses old it is worth less than one of a block that is 3 uses old. */
+static void test_longest_gap(void **state)
+{
+    for (int32_t gap = 255; gap <= 300; gap += 45) {
+        large_begin();
+        struct prefix_node *a = chain_of(gap, 1), *b = chain_of(1, 2);
+        take_state(a);
+        for (int i = 0; i < 765; i++) prefix_touch(large.rig.p, b);
+        take_state(b);
+        for (int i = 0; i < 2; i++) prefix_touch(large.rig.p, b);
+        assert_int_equal(prefix_state_evict(large.rig.p, 1), 1);
+        assert_int_equal(prefix_state_block(a), KV_NO_BLOCK);
+        large_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +292,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_evict_held, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_evict_all_of_one_held, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_evict_flood, chain_setup, chain_teardown),
+        cmocka_unit_test(test_eight_are_compared),
+        cmocka_unit_test(test_longest_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

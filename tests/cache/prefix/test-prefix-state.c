@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Recurrent states in the index: which hits end with one, and which are written to disk. */
+#include "daemon/cache/prefix/prefix-node.h"
 #include "tests/cache/prefix/state-chain.h"
 #include <string.h>
 
@@ -258,6 +259,135 @@ static void test_random(void **state)
     }
 }
 
+/* A node that has no state, and one that cannot have any: nothing happens. */
+static void test_without_state(void **state)
+{
+    struct chain *c = *state;
+    struct prefix_node *partial;
+    assert_int_equal(fixture_add(&c->rig, NULL, 5, 7, 1, &partial), 0);
+    const uint64_t clock = c->rig.p->clock;
+    struct prefix_node *const nodes[] = {partial, c->nodes[3]};
+    for (int i = 0; i < 2; i++) {
+        prefix_state_use(c->rig.p, nodes[i]);
+        prefix_state_replace(c->rig.p, nodes[i]);
+        prefix_state_drop(c->rig.p, nodes[i]);
+        prefix_state_written(c->rig.p, fixture_id(partial));
+        prefix_state_write_failed(c->rig.p, fixture_id(partial));
+        prefix_state_removed(c->rig.p, fixture_id(nodes[i]));
+        prefix_check(c->rig.p);
+    }
+    assert_int_equal(c->rig.p->clock, clock);
+}
+
+/* A state before the end of a prompt is replaced by a later one, the end of a turn is not. */
+static void test_replace(void **state)
+{
+    struct chain *c = *state;
+    chain_attach(c, c->nodes[1], PREFIX_STATE_NEAR);
+    chain_attach(c, c->nodes[2], PREFIX_STATE_TURN);
+    prefix_state_replace(c->rig.p, c->nodes[1]);
+    prefix_state_replace(c->rig.p, c->nodes[2]);
+    assert_int_equal(prefix_state_block(c->nodes[1]), KV_NO_BLOCK);
+    assert_int_not_equal(prefix_state_block(c->nodes[2]), KV_NO_BLOCK);
+    prefix_check(c->rig.p);
+}
+
+static void test_all_items_match(void **state)
+{
+    struct chain *c = *state;
+    chain_attach(c, c->nodes[3], PREFIX_STATE_TURN);
+    assert_int_equal(hit(c, 4 * KV_BLOCK).miss, PREFIX_ALL);
+    assert_int_equal(hit(c, 4 * KV_BLOCK).n, 4 * KV_BLOCK);
+    assert_int_equal(hit(c, 5 * KV_BLOCK).miss, PREFIX_EVICTED); /* block 5 is there without a state */
+    int32_t other[5 * KV_BLOCK];
+    memcpy(other, c->tokens, sizeof(other));
+    fixture_fill(other + 4 * KV_BLOCK, KV_BLOCK, 7);
+    assert_int_equal(fixture_find(&c->rig, other, 5 * KV_BLOCK).miss, PREFIX_NEW);
+}
+
+/* The least or the most recently used state is written first. */
+static void test_order_of_writes(void **state)
+{
+    struct chain *c = *state;
+    struct prefix_info info;
+    chain_attach(c, c->nodes[2], PREFIX_STATE_TURN);
+    chain_attach(c, c->nodes[1], PREFIX_STATE_TURN);
+    chain_attach(c, c->nodes[3], PREFIX_STATE_TURN);
+    write_nodes(c, 5);
+    assert_true(prefix_state_begin_write(c->rig.p, true, &info));
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[3])));
+    assert_true(prefix_state_begin_write(c->rig.p, false, &info));
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[2])));
+    prefix_state_written(c->rig.p, info.id);
+    prefix_state_written(c->rig.p, info.id); /* it is one file */
+    prefix_check(c->rig.p);
+    struct prefix_stats s;
+    prefix_stats_get(c->rig.p, 1, &s);
+    assert_int_equal(s.states_disk, 1);
+}
+
+/* The end of a turn stays longer on a chain than a state beside it. */
+static void test_thin_prefers_turns(void **state)
+{
+    struct chain *c = *state;
+    for (int turn = 0; turn < 2; turn++) {
+        chain_attach(c, c->nodes[0], turn ? PREFIX_STATE_TURN : PREFIX_STATE_NEAR);
+        chain_attach(c, c->nodes[1], PREFIX_STATE_NEAR);
+        chain_attach(c, c->nodes[2], PREFIX_STATE_NEAR);
+        prefix_state_thin(c->rig.p, c->nodes[2], 2);
+        assert_true((prefix_state_block(c->nodes[0]) != KV_NO_BLOCK) == turn);
+        assert_true((prefix_state_block(c->nodes[1]) != KV_NO_BLOCK) == !turn);
+        assert_int_not_equal(prefix_state_block(c->nodes[2]), KV_NO_BLOCK);
+        for (int i = 0; i < 3; i++) prefix_state_drop(c->rig.p, c->nodes[i]);
+    }
+}
+
+/* A chain with more states than are looked at: the nearest to its end are thinned. */
+static void test_thin_long_chain(void **state)
+{
+    enum { LONG = PREFIX_CHAIN_STATES + 6 };
+    struct fixture rig;
+    struct kv_pool *pool;
+    struct prefix_node *nodes[LONG];
+    uint32_t block, left = 0;
+    fixture_init(&rig, LONG);
+    assert_int_equal(kv_pool_new(&pool, LONG), 0);
+    prefix_add_states(rig.p, pool, NULL, NULL);
+    for (int i = 0; i < LONG; i++) {
+        assert_int_equal(fixture_add(&rig, i ? nodes[i - 1] : NULL, i, KV_BLOCK, 1, &nodes[i]), 0);
+        assert_int_equal(kv_pool_take(pool, &block), 0);
+        assert_true(prefix_state_attach(rig.p, nodes[i], block, PREFIX_STATE_TURN));
+        kv_pool_unref(pool, block);
+    }
+    prefix_state_thin(rig.p, nodes[LONG - 1], 8);
+    prefix_check(rig.p);
+    for (int i = 0; i < LONG; i++) left += prefix_state_block(nodes[i]) != KV_NO_BLOCK;
+    assert_int_equal(left, 8 + 6);
+    for (int i = 0; i < 6; i++) assert_int_not_equal(prefix_state_block(nodes[i]), KV_NO_BLOCK);
+    assert_int_not_equal(prefix_state_block(nodes[LONG - 1]), KV_NO_BLOCK);
+    assert_int_equal(prefix_state_evict(rig.p, 2), 2); /* without anybody to tell */
+    fixture_fini(&rig);
+    kv_pool_free(pool);
+}
+
+/* The state of a node that is being written is worth a file, too: the node's KV stays. */
+static void test_leaves_with_a_node_being_written(void **state)
+{
+    struct chain *c = *state;
+    struct prefix_info info;
+    write_nodes(c, CHAIN - 1);
+    chain_attach(c, c->nodes[CHAIN - 1], PREFIX_STATE_TURN);
+    assert_true(prefix_disk_begin_write(c->rig.p, false, 0, &info));
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[CHAIN - 1])));
+    c->write = true;
+    assert_int_equal(prefix_evict(c->rig.p, 1, NULL, NULL), 1);
+    assert_int_equal(c->evicted, 1);
+    prefix_state_written(c->rig.p, info.id);
+    prefix_disk_written(c->rig.p, info.id);
+    prefix_check(c->rig.p);
+    assert_true(prefix_state_on_disk(c->nodes[CHAIN - 1]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +399,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_told_late, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_restart, chain_setup, chain_teardown),
         cmocka_unit_test_setup_teardown(test_random, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_without_state, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_replace, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_all_items_match, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_order_of_writes, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_thin_prefers_turns, chain_setup, chain_teardown),
+        cmocka_unit_test_setup_teardown(test_leaves_with_a_node_being_written, chain_setup, chain_teardown),
+        cmocka_unit_test(test_thin_long_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

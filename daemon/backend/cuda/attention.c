@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention of a batch: waves of tiles, whose partial results fit into the buffers, and their merge. */
 #include "daemon/backend/cuda/cuda.h"
+#include <stdio.h>
 
 #define THREADS     128
 #define FEW_THREADS 512
-#define FEW_ROWS    16 /* queries of a tile up to which the kernel for few is used */
+#define SOME_ROWS   32 /* queries of a tile of cuda_attn_some_*, and for cuda_attn_* at best */
+
+/* The kernels for heads of up to so many values; those for many queries, of how many in a tile. */
+static const struct size {
+    uint32_t dim, lanes, rows;
+} sizes[CUDA_ATTN_SIZES] = {{64, 2, 128}, {128, 4, 64}, {256, 8, 0}};
+
+static unsigned size_of(uint32_t dim)
+{
+    return dim <= sizes[0].dim ? 0 : dim <= sizes[1].dim ? 1 : 2;
+}
 
 /* Shared memory of cuda_attn_few_* and cuda_decode_*, and of cuda_attn_* where a warp has @each queries, in floats. */
 static unsigned few_floats(unsigned rows, unsigned wide)
@@ -12,7 +23,7 @@ static unsigned few_floats(unsigned rows, unsigned wide)
     return rows * (wide + KV_SEGMENT + 2 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
 }
 
-static unsigned many_floats(unsigned rows, unsigned wide, unsigned each)
+static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
 {
     return rows * wide + THREADS * each;
 }
@@ -23,19 +34,57 @@ struct start {
     struct cuda_grid grid;
 };
 
-static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
+/* Queries that the kernels for many can have in a tile of heads of @dim values; 0: they cannot compute these. */
+static uint32_t many_rows(const struct cuda *c, uint32_t dim)
 {
-    const uint32_t size = dim <= 64 ? 0 : dim <= 128 ? 1 : 2, wide = (dim + 3) / 4 * 4, f = sizeof(float);
-    if (rows <= FEW_ROWS)
-        return (struct start){c->kern.attn_few, {.threads = FEW_THREADS, .shared = few_floats(rows, wide) * f}};
-    return (struct start){c->kern.attn[size],
-                          {.threads = THREADS, .shared = many_floats(rows, wide, size == 2 ? 4 : 8) * f}};
+    return dim % 8 || c->host.base.hparams.cap.attention > 0 ? 0 : sizes[size_of(dim)].rows;
 }
 
-size_t cuda_attention_shared(uint32_t rows, uint32_t dim)
+static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
 {
-    const unsigned wide = (dim + 3) / 4 * 4, few = few_floats(FEW_ROWS, wide), many = many_floats(rows, wide, 8);
-    return (few > many ? few : many) * sizeof(float);
+    const uint32_t i = size_of(dim), wide = (dim + 3) / 4 * 4, f = sizeof(float), many = many_rows(c, dim);
+    if (rows <= CUDA_FEW_ROWS)
+        return (struct start){c->kern.attn_few, {.threads = FEW_THREADS, .shared = few_floats(rows, wide) * f}};
+    if (rows <= SOME_ROWS && many)
+        return (struct start){c->kern.attn_some[i],
+                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim, 1)}};
+    if (rows <= many)
+        return (struct start){c->kern.attn_many[i],
+                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(many, sizes[i].dim, 1)}};
+    return (struct start){c->kern.attn[i], {.threads = THREADS, .shared = any_floats(rows, wide, i == 2 ? 4 : 8) * f}};
+}
+
+/* The larger tiles read less, but there should be enough of them: half as many as multiprocessors. */
+uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
+{
+    const struct cuda *c = p->c;
+    const uint32_t rows = many_rows(c, p->cpu.heads.head_dim), queries = n * c->host.base.hparams.heads;
+    return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
+}
+
+int cuda_find_attention(struct cuda *c)
+{
+    const struct hparams *s = &c->host.base.hparams;
+    const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
+    const unsigned wide = (hparams_widest(s) + 3) / 4 * 4, few = few_floats(CUDA_FEW_ROWS, wide) * sizeof(float),
+                   any = any_floats(rows, wide, 8) * sizeof(float);
+    const char *type = kern_kv_name(c->host.base.config.kv_type);
+    char name[48];
+    snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
+    int r = cuda_kernel(&c->device, &c->kern.attn_few, name, few);
+    snprintf(name, sizeof(name), "cuda_decode_%s", type);
+    if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
+    for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
+        const uint32_t dim = sizes[i].dim;
+        snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
+        r = cuda_kernel(&c->device, &c->kern.attn[i], name, any);
+        if (r || !sizes[i].rows) continue;
+        snprintf(name, sizeof(name), "cuda_attn_some_%s_%u", type, dim);
+        r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        snprintf(name, sizeof(name), "cuda_attn_many_%s_%u", type, dim);
+        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim, 1));
+    }
+    return r;
 }
 
 static struct cuda_attn attn_of(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
@@ -116,7 +165,7 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantize
 
 bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
 {
-    return p->alone && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= FEW_ROWS;
+    return p->alone && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
 int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quantized)

@@ -8,7 +8,7 @@
 #define PAD         128                 /* rows of quantized activations come in so many */
 #define LOGIT_ROWS  64                  /* rows of logits at once */
 #define ATTN_BYTES  ((size_t)128 << 20) /* of partial results, unless a long context needs more */
-#define TILE_TOKENS 32                  /* tokens of a tile of attention */
+#define TILE_TOKENS 32                  /* tokens of a tile of attention for which there is room in any case */
 #define MORE_PARTS  4                   /* as in daemon/backend/cpu/scratch.c */
 
 /* Counts bytes in a first run (base NULL), and assigns pointers in a second. */
@@ -129,25 +129,6 @@ void cuda_fini_buffers(struct cuda *c)
 
 /* --- kernels --- */
 
-static int find_attention(struct cuda *c)
-{
-    static const uint32_t sizes[CUDA_ATTN_SIZES] = {2, 4, 8};
-    const struct hparams *s = &c->host.base.hparams;
-    const uint32_t group = s->heads / s->kv_heads, rows = group < TILE_TOKENS ? TILE_TOKENS : group;
-    const char *type = kern_kv_name(c->host.base.config.kv_type);
-    const unsigned shared = (unsigned)cuda_attention_shared(rows, hparams_widest(s));
-    char name[48];
-    snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
-    int r = cuda_kernel(&c->device, &c->kern.attn_few, name, shared);
-    snprintf(name, sizeof(name), "cuda_decode_%s", type);
-    if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, shared);
-    for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
-        snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i]);
-        r = cuda_kernel(&c->device, &c->kern.attn[i], name, shared);
-    }
-    return r;
-}
-
 int cuda_find_kernels(struct cuda *c)
 {
     const struct {
@@ -162,5 +143,5 @@ int cuda_find_kernels(struct cuda *c)
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
         r = cuda_kernel(&c->device, all[i].to, all[i].name, all[i].to == &c->kern.norm ? row : 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
-    return r ? r : find_attention(c);
+    return r ? r : cuda_find_attention(c);
 }

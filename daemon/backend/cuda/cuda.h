@@ -57,7 +57,8 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, decode, attn[CUDA_ATTN_SIZES];
+    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, decode;
+    CUfunction attn[CUDA_ATTN_SIZES], attn_many[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES]; /* or NULL */
     struct cuda_kind kinds[KERN_TYPES];
 };
 
@@ -73,6 +74,8 @@ struct cuda_shape {
 };
 
 #define CUDA_GRAPHS 24 /* that are kept */
+#define CUDA_GRAPH_TOKENS                                                                                              \
+    64 /* most tokens of a batch with a graph: of more the kernels take longer than their starts */
 
 struct cuda_graph {
     struct cuda_shape shape;
@@ -162,8 +165,13 @@ int cuda_decode(const struct cuda_pass *p, const struct cuda_view *view, bool qu
 /* Attention of the tokens of @view in the pass's layer: queries -> att, quantized too if @quantized. */
 int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quantized);
 
-/* Bytes of shared memory that attention needs for tiles of @rows queries. */
-size_t cuda_attention_shared(uint32_t rows, uint32_t dim);
+/* Queries that a tile of attention should have in the pass's layer, for @n tokens in all. */
+uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
+
+#define CUDA_FEW_ROWS 16 /* most queries of a tile for which the kernels for few are used */
+
+/* Find the kernels of attention. */
+int cuda_find_attention(struct cuda *c);
 
 /* Products of one input, @n <= CUDA_PRODUCTS: the tokens' rows of @f, or their quantized @acts -> the products' out,
  * which are addresses of the device. */

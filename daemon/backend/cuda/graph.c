@@ -8,8 +8,6 @@
 #include "libcommon/log.h"
 #include <string.h>
 
-#define TOKENS_MOST 64 /* of a batch with a graph: of more the kernels take longer than their starts */
-
 void cuda_forget_graphs(struct cuda *c)
 {
     for (uint32_t i = 0; i < CUDA_GRAPHS; i++)
@@ -21,7 +19,7 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
 {
     const struct cuda *c = p->c;
     memset(out, 0, sizeof(*out)); /* it is compared as bytes */
-    if (p->n > TOKENS_MOST || p->n_kept > c->logit_rows) return false;
+    if (p->n > CUDA_GRAPH_TOKENS || p->n_kept > c->logit_rows) return false;
     out->notes = c->notes.device;
     out->tokens = p->tokens;
     out->table = p->table;

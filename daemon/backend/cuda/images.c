@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels' code, which bin2c has written as arrays. */
 #include "cuda-attn-few.h"
+#include "cuda-attn-many.h"
 #include "cuda-attn.h"
 #include "cuda-heads.h"
 #include "cuda-matmul-few.h"
@@ -9,5 +10,5 @@
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {cuda_vector,     cuda_heads,        cuda_attn,        cuda_attn_few,
+const void *const cuda_images[] = {cuda_vector,     cuda_heads,        cuda_attn,        cuda_attn_few, cuda_attn_many,
                                    cuda_matmul_few, cuda_matmul_float, cuda_matmul_many, NULL};

@@ -4,8 +4,8 @@
 #include "libcommon/error.h"
 #include <string.h>
 
-#define TILE_ROWS_MOST 32        /* queries of a KV head that a tile has at best */
-#define FIRST_NOTES    (1 << 20) /* bytes */
+#define FIRST_NOTES (1 << 20) /* bytes */
+#define WAVES_APART 8         /* up to so many, decoding tokens of a large batch get other waves than prompts */
 
 static uint32_t min(uint32_t a, uint32_t b)
 {
@@ -140,6 +140,14 @@ static int pad_tiles(struct cuda *c, struct cuda_view *v)
     return r;
 }
 
+/* The kernel for few queries is best for a tile of @rows queries, which begins with list[0], number @i of the list. It
+ * would delay the end of a long run. */
+static bool few_rows(const struct pass *p, const uint32_t *list, uint32_t i, uint32_t rows)
+{
+    const struct token *t = p->c->scratch.tokens;
+    return rows <= CUDA_FEW_ROWS && (i == 0 || t[list[-1]].entry != t[list[0]].entry);
+}
+
 /* Cut the tokens of the view's list into waves and tiles, as they are in layer @layer. */
 static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
 {
@@ -148,18 +156,22 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
     p->cpu.layer = layer;
     p->cpu.heads = hparams_heads(s, layer);
     p->cpu.group = hparams_group(s, layer);
-    const uint32_t sharing = s->heads / p->cpu.heads.kv_heads,
-                   most = sharing < TILE_ROWS_MOST ? TILE_ROWS_MOST / sharing : 1;
+    const uint32_t sharing = s->heads / p->cpu.heads.kv_heads, rows = cuda_attention_rows(p, v->n),
+                   most = sharing < rows ? rows / sharing : 1;
+    const bool apart = p->cpu.n > CUDA_GRAPH_TOKENS;
     uint32_t row = c->attn_rows; /* full: the first tile begins a wave */
+    bool was_few = false;
     int r = add(c, p->cpu.n, sizeof(struct cuda_seen), &v->seen);
     v->tiles = c->notes.used;
     v->n_tiles = v->n_waves = 0;
     for (uint32_t i = 0; !r && i < v->n;) {
         const uint32_t *list = (const uint32_t *)(c->notes.host + v->list) + i;
         const struct cut x = next_tile(p, list, min(most, v->n - i), c->attn_rows);
-        if (x.n * x.parts > c->attn_rows - row) {
+        const bool few = few_rows(&p->cpu, list, i, x.n * sharing);
+        if (x.n * x.parts > c->attn_rows - row || (few != was_few && apart && v->n_waves < WAVES_APART)) {
             v->waves[v->n_waves++] = (struct cuda_wave){.first = i, .tile = v->n_tiles};
             row = 0;
+            was_few = few;
         }
         struct cuda_wave *w = &v->waves[v->n_waves - 1];
         r = put_tile(p, v, &x, row);

@@ -284,16 +284,40 @@ static uint32_t make_tiles(const struct attn_case *c, uint32_t most, struct cuda
     return n;
 }
 
-static void one_attn(struct attn_case c, uint32_t rows)
+enum attn_kernel { FEW, ANY, SOME, MANY, ATTN_KERNELS };
+
+/* Queries of a tile of a kernel; 0: it cannot compute the case. */
+static uint32_t tile_rows(const struct attn_case *c, enum attn_kernel which)
 {
+    const uint32_t dim = c->kv.dim, rows = which == MANY ? (dim <= 64 ? 128 : 64) : which == FEW ? 16 : 32;
+    const bool refused = dim > 128 || dim % 8 || c->cap > 0 || c->kv.heads / c->kv.kv_heads > rows;
+    return which >= SOME && refused ? 0 : rows;
+}
+
+/* Start the kernel for @n tiles. */
+static void run_attn(const struct attn_case *c, enum attn_kernel which, uint32_t n, const struct cuda_attn *a)
+{
+    const uint32_t dim = c->kv.dim, size = dim <= 64 ? 0 : dim <= 128 ? 1 : 2, wide = (dim + 3) / 4 * 4;
+    const uint32_t rows = tile_rows(c, which), most = rows / a->group ? rows / a->group * a->group : a->group;
+    const char *const names[] = {"cuda_attn_few_%s", "cuda_attn_%s_%u", "cuda_attn_some_%s_%u", "cuda_attn_many_%s_%u"};
+    const unsigned shared[] = {(most * (wide + 512 + 32) + 2 * wide) * 4,
+                               most * wide * 4 + 4 * (size == 2 ? 4 : 8) * 128, CUDA_ATTN_SHARED(rows, 64u << size, 1),
+                               CUDA_ATTN_SHARED(rows, 64u << size, 1)};
+    const unsigned number = which == ANY ? 2u << size : 64u << size;
+    char name[48];
+    snprintf(name, sizeof(name), names[which], kern_kv_name(c->kv.type), number);
+    dev_run(name, (struct cuda_grid){n, c->kv.kv_heads, which == FEW ? 512 : 128, shared[which]}, a);
+}
+
+static void one_attn(struct attn_case c, enum attn_kernel which)
+{
+    const uint32_t rows = tile_rows(&c, which);
     const struct kv_case *y = &c.kv;
-    const uint32_t group = y->heads / y->kv_heads, width = (y->dim + 31) / 32;
-    const uint32_t lanes = width <= 2 ? 2 : width <= 4 ? 4 : 8, each = lanes == 8 ? 4 : 8;
+    const uint32_t group = y->heads / y->kv_heads;
     const size_t nq = (size_t)c.n * y->heads * y->dim;
     struct cuda_tile *tiles = mem(c.n * 4 * sizeof(*tiles));
     struct cuda_seen *seen = mem(c.n * sizeof(*seen));
     float *want = mem(nq * sizeof(*want));
-    char name[48];
     c.q = random_floats(nq), c.scores = random_floats(y->heads);
     fill_blocks(&c);
     for (uint32_t t = 0; t < c.n; t++)
@@ -314,11 +338,7 @@ static void one_attn(struct attn_case c, uint32_t rows)
                           .kv_heads = (uint16_t)y->kv_heads,
                           .dim = (uint16_t)y->dim,
                           .group = (uint16_t)group};
-    const bool few = rows == 16;
-    const unsigned shared_few = (most * group * ((y->dim + 3) / 4 * 4 + 512 + 32) + 2 * ((y->dim + 3) / 4 * 4)) * 4;
-    const unsigned shared = most * group * ((y->dim + 3) / 4 * 4) * 4 + 4 * each * 32 * 4;
-    snprintf(name, sizeof(name), few ? "cuda_attn_few_%s" : "cuda_attn_%s_%u", kern_kv_name(y->type), lanes);
-    dev_run(name, (struct cuda_grid){n, y->kv_heads, few ? 512 : 128, few ? shared_few : shared}, &a);
+    run_attn(&c, which, n, &a);
     struct cuda_merge m = {.m = a.m,
                            .l = a.l,
                            .o = a.o,
@@ -345,7 +365,8 @@ void check_cuda_attn(void **state)
         c.window = i % 4 == 1 ? 1 + rng_below(600) : 0;
         c.cap = i % 5 == 0 ? 50 : 0;
         c.sinks = i % 7 == 0;
-        one_attn(c, i % 2 ? 32 : 16);
+        for (enum attn_kernel which = FEW; which < ATTN_KERNELS; which++)
+            if (tile_rows(&c, which)) one_attn(c, which);
     }
 }
 

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of tiles with many queries, for heads of up to 64 or 128 values, a multiple of 8, and scores without a cap.
+ * A CTA of four warps computes up to 16 R queries of a tile that share a KV head. K and V of BLOCKS blocks are
+ * converted to f32 once and lie in shared memory. A warp has 4 R queries. Its lanes are 4 by 8: a lane computes R of
+ * the queries, of the scores of each block 4 keys, of the outputs D dims. Every sum has the order of
+ * kernels/ARITHMETIC.md.
+ */
+#include "kernels/cuda/kv.cuh"
+
+#define WARPS   4
+#define THREADS (WARPS * CUDA_WARP)
+/* Lanes of a warp: the queries' lane, 0 … 3, and that of keys and dims, 0 … 7. */
+__device__ static inline uint32_t query_lane()
+{
+    return threadIdx.x % CUDA_WARP / 8;
+}
+
+__device__ static inline uint32_t key_lane()
+{
+    return threadIdx.x % 8;
+}
+
+/* Shared memory, in floats. Key j of K lies at j % 8 * 4 + j / 8, so that the 4 keys of a lane, its number + 8 i, lie
+ * side by side. Weights are [32][4 R]. */
+template <int R, int D, int BLOCKS> struct room {
+    static constexpr uint32_t rows = WARPS * 4 * R;
+    float q[8 * D][rows];
+    float k[BLOCKS][8 * D][CUDA_ATTN_KEYS];
+    float v[BLOCKS][CUDA_WARP][8 * D];
+    float p[WARPS][BLOCKS][CUDA_WARP * 4 * R];
+    uint2 seen[rows]; /* the positions that a query sees */
+};
+
+/* exp of a number that is not above 0, or of a NaN: p times 2^n is exact. */
+__device__ static inline float exp_below(float x)
+{
+    const float t = fma_(x, EXP_LOG2E, EXP_MAGIC), n = t - EXP_MAGIC;
+    float r = fma_(n, -EXP_LN2_HI, x), p = EXP_C6;
+    r = fma_(n, -EXP_LN2_LO, r);
+    p = fma_(p, r, EXP_C5);
+    p = fma_(p, r, EXP_C4);
+    p = fma_(p, r, EXP_C3);
+    p = fma_(p, r, EXP_C2);
+    p = fma_(p, r, 1.0f);
+    p = fma_(p, r, 1.0f);
+    return x < EXP_MIN ? 0.0f : p * __uint_as_float((__float_as_uint(t) << 23) + 0x3f800000u);
+}
+
+/* --- K and V --- */
+
+__device__ static inline void floats(const uint8_t *from, float x[8], uint32_t i)
+{
+    const uint4 h = __ldg((const uint4 *)from + i);
+    const uint32_t w[4] = {h.x, h.y, h.z, h.w};
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        const float2 f = __half22float2(*(const __half2 *)&w[n]);
+        x[2 * n] = f.x, x[2 * n + 1] = f.y;
+    }
+}
+
+/* Values 8 i … 8 i + 7 of K, [dim][32], or of V, [32][dim]. */
+template <int type, bool V>
+__device__ static inline void read8(const uint8_t *from, uint32_t dim, uint32_t i, float x[8])
+{
+    if (type == KV_F32) {
+        const float4 a = __ldg((const float4 *)from + 2 * i), b = __ldg((const float4 *)from + 2 * i + 1);
+        x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+    } else if (type == KV_F16) {
+        floats(from, x, i);
+    } else {
+        const uint2 c = __ldg((const uint2 *)from + i);
+        const uint16_t *scale = (const uint16_t *)(from + kv_codes(dim));
+        if (V) {
+            const uint32_t token = 8 * i / dim, d = 8 * i % dim;
+            const float s = half_(__ldg(scale + token * kv_groups(dim) + d / CUDA_WARP));
+#pragma unroll
+            for (int n = 0; n < 8; n++) x[n] = s;
+        } else {
+            floats((const uint8_t *)scale, x, i / 4 / CUDA_WARP * 4 + i % 4);
+        }
+#pragma unroll
+        for (int n = 0; n < 8; n++) x[n] = (float)(int8_t)((n < 4 ? c.x : c.y) >> n % 4 * 8) * x[n];
+    }
+}
+
+/* Convert a block to f32. */
+template <int type, int D>
+__device__ static inline void stage(const uint8_t *k, const uint8_t *v, uint32_t dim, float (*to_k)[CUDA_ATTN_KEYS],
+                                    float (*to_v)[8 * D])
+{
+    constexpr int n = 8 * D * CUDA_WARP / 8 / THREADS; /* of a thread */
+    float x[n][8], y[n][8];
+#pragma unroll
+    for (int u = 0; u < n; u++) {
+        const uint32_t i = threadIdx.x + u * THREADS;
+        if (i >= dim * 4) break;
+        read8<type, false>(k, dim, i, x[u]);
+        read8<type, true>(v, dim, i, y[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < n; u++) {
+        const uint32_t i = threadIdx.x + u * THREADS;
+        if (i >= dim * 4) break;
+        float *to = &to_v[8 * i / dim][8 * i % dim];
+#pragma unroll
+        for (int e = 0; e < 8; e++) to_k[i / 4][e * 4 + i % 4] = x[u][e];
+        *(float4 *)to = make_float4(y[u][0], y[u][1], y[u][2], y[u][3]);
+        *(float4 *)(to + 4) = make_float4(y[u][4], y[u][5], y[u][6], y[u][7]);
+    }
+}
+
+/* --- the queries of a lane --- */
+
+template <int n> __device__ static inline void read(float *to, const float *from)
+{
+#pragma unroll
+    for (int i = 0; i < n / 4; i++) {
+        const float4 x = *(const float4 *)(from + 4 * i);
+        to[4 * i] = x.x, to[4 * i + 1] = x.y, to[4 * i + 2] = x.z, to[4 * i + 3] = x.w;
+    }
+    if (n == 2) to[0] = from[0], to[1] = from[1];
+}
+
+/* Scores of the stage's blocks. */
+template <int R, int D, int BLOCKS>
+__device__ static inline void multiply(const struct room<R, D, BLOCKS> &at, uint32_t row, uint32_t dim,
+                                       float s[BLOCKS][R][4])
+{
+    const uint32_t lane = key_lane();
+#pragma unroll
+    for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+        for (int r = 0; r < R; r++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) s[b][r][i] = 0.0f;
+#pragma unroll 1
+    for (uint32_t d0 = 0; d0 < dim; d0 += 8)
+#pragma unroll
+        for (uint32_t d = 0; d < 8; d++) {
+            float x[R], y[BLOCKS][4];
+            read<R>(x, &at.q[d0 + d][row]);
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++) read<4>(y[b], &at.k[b][d0 + d][lane * 4]);
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                for (int r = 0; r < R; r++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) s[b][r][i] = fma_(x[r], y[b][i], s[b][r][i]);
+        }
+}
+
+/* Of R values of each of the 8 lanes, one sum or maximum: that of value owned(). The order is that of fold32: lanes
+ * with a distance of 4, 2, 1. */
+template <int R, bool MAX> __device__ static inline float reduce(float x[R])
+{
+    int n = R;
+#pragma unroll
+    for (int h = 4; h; h /= 2) {
+        const bool upper = threadIdx.x & h;
+        if (n > 1) {
+            n /= 2;
+#pragma unroll
+            for (int i = 0; i < n; i++) {
+                const float keep = upper ? x[i + n] : x[i];
+                const float got = __shfl_xor_sync(ALL, upper ? x[i] : x[i + n], h);
+                x[i] = MAX ? fmaxf(keep, got) : keep + got;
+            }
+        } else {
+            const float got = __shfl_xor_sync(ALL, x[0], h);
+            x[0] = MAX ? fmaxf(x[0], got) : x[0] + got;
+        }
+    }
+    return x[0];
+}
+
+/* The value of query @r, which a lane of it owns. */
+template <int R> __device__ static inline float of_query(float x, int r)
+{
+    return __shfl_sync(ALL, x, query_lane() * 8 + r * (8 / R));
+}
+
+/* Where the weights of the lane's queries for key @j lie, of each 4 of them. A store of 8 keys meets different banks.
+ */
+template <int R> __device__ static inline uint32_t place(uint32_t j, int part)
+{
+    if (R < 8) return j * (4 * R) + query_lane() * R;
+    return j * (4 * R) + (query_lane() * 2 ^ (j & 6)) * 4 + ((part ^ j) & 1) * 4;
+}
+
+/* What a lane has of its queries. It owns one of them: m and l are that one's. */
+template <int R, int D> struct lane_of {
+    float m, l, o[R][D];
+};
+
+/* The softmax of a block: scores -> weights in shared memory; @c: the factors of what was there before. @mask: the keys
+ * that a query sees, from the lane's first on, unless it is ALL that are seen. */
+template <int R, int D, bool EVERY>
+__device__ static inline void weigh(struct lane_of<R, D> &x, float s[R][4], float scale, const uint32_t mask[R],
+                                    float *p, float c[R])
+{
+    float t[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[r][i] = s[r][i] * scale;
+            if (!EVERY && !(mask[r] >> 8 * i & 1)) s[r][i] = NOTHING;
+        }
+        t[r] = fmaxf(fmaxf(s[r][0], s[r][1]), fmaxf(s[r][2], s[r][3]));
+    }
+    const float top = reduce<R, true>(t) + 0.0f;
+    const float factor = x.m != NOTHING && top > x.m ? exp_below(x.m - top) : 1.0f;
+    x.m = fmaxf(x.m, top);
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const float m = of_query<R>(x.m, r);
+        c[r] = of_query<R>(factor, r);
+#pragma unroll
+        for (int i = 0; i < 4; i++) s[r][i] = EVERY || mask[r] >> 8 * i & 1 ? exp_below(s[r][i] - m) : 0.0f;
+        t[r] = (s[r][0] + s[r][2]) + (s[r][1] + s[r][3]);
+    }
+    x.l = x.l * factor + reduce<R, false>(t);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t j = key_lane() + 8 * i;
+        if (R == 2) *(float2 *)(p + place<R>(j, 0)) = make_float2(s[0][i], s[1][i]);
+#pragma unroll
+        for (int r = 0; r < R / 4; r++)
+            *(float4 *)(p + place<R>(j, r)) =
+                make_float4(s[4 * r][i], s[4 * r + 1][i], s[4 * r + 2][i], s[4 * r + 3][i]);
+    }
+}
+
+/* One key: its weights @p, [key][4 R], and its values @v from the lane's first dim on. */
+template <int R, int D>
+__device__ static inline void read_key(const float *p, const float *v, uint32_t j, float w[R], float e[D])
+{
+#pragma unroll
+    for (int r = 0; r < R; r += 4) read < R<4 ? R : 4>(w + r, p + place<R>(j, r / 4));
+#pragma unroll
+    for (int d = 0; d < D; d += 4) read<4>(e + d, v + j * 8 * D + d * 8);
+}
+
+/* o = o c + p v, keys ascending. @all: all queries of the warp see all keys; else those of @mask. */
+template <int R, int D>
+__device__ static inline void add_values(struct lane_of<R, D> &x, const float *p, const float *v, const float c[R],
+                                         const uint32_t mask[R], bool all)
+{
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int d = 0; d < D; d++) x.o[r][d] = x.o[r][d] * c[r];
+    float w[R], e[D];
+    if (all) {
+#pragma unroll 1
+        for (uint32_t j0 = 0; j0 < CUDA_WARP; j0 += 8)
+#pragma unroll
+            for (uint32_t j = 0; j < 8; j++) {
+                read_key<R, D>(p + j0 * 4 * R, v + j0 * 8 * D, j, w, e);
+#pragma unroll
+                for (int r = 0; r < R; r++)
+#pragma unroll
+                    for (int d = 0; d < D; d++) x.o[r][d] = fma_(w[r], e[d], x.o[r][d]);
+            }
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t j = 0; j < CUDA_WARP; j++) {
+        read_key<R, D>(p, v, j, w, e);
+#pragma unroll
+        for (int r = 0; r < R; r++)
+            if (mask[r] >> j & 1) {
+#pragma unroll
+                for (int d = 0; d < D; d++) x.o[r][d] = fma_(w[r], e[d], x.o[r][d]);
+            }
+    }
+}
+
+/* What the warp's queries see: all of them see [begin, end), none anything outside [first, last). */
+struct reach {
+    uint32_t begin, end, first, last;
+};
+
+template <int R> __device__ static inline struct reach reach_of(const uint2 *seen, uint32_t rows)
+{
+    struct reach x = {0, ~0u, ~0u, 0};
+    const uint32_t warp = threadIdx.x / CUDA_WARP * 4 * R;
+    for (uint32_t r = warp; r < min(warp + 4 * R, rows); r++) {
+        x.begin = max(x.begin, seen[r].x), x.end = min(x.end, seen[r].y);
+        x.first = min(x.first, seen[r].x), x.last = max(x.last, seen[r].y);
+    }
+    return x;
+}
+
+/* The keys of the block at @pos that the lane's queries see. */
+template <int R> __device__ static inline void masks(const uint2 *seen, uint32_t pos, uint32_t shift, uint32_t mask[R])
+{
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        uint32_t lo, hi;
+        visible(seen[r].x, seen[r].y, pos, lo, hi);
+        mask[r] = lo < hi ? (ALL << lo & ALL >> (CUDA_WARP - hi)) >> shift : 0;
+    }
+}
+
+/* One stage, whose first position is @pos. */
+template <int R, int D, int BLOCKS>
+__device__ static inline void attend(const struct cuda_attn &a, struct room<R, D, BLOCKS> &at, struct lane_of<R, D> &x,
+                                     const struct reach &y, uint32_t pos)
+{
+    const uint32_t lane = key_lane(), warp = threadIdx.x / CUDA_WARP, row = warp * 4 * R + query_lane() * R;
+    float s[BLOCKS][R][4], c[BLOCKS][R];
+    bool all[BLOCKS], any[BLOCKS];
+    multiply<R, D, BLOCKS>(at, row, a.dim, s);
+    __syncwarp(); /* all have read the last weights */
+#pragma unroll
+    for (int b = 0; b < BLOCKS; b++) {
+        const uint32_t block = pos + b * CUDA_WARP;
+        uint32_t mask[R];
+        all[b] = __all_sync(ALL, y.begin <= block && y.end >= block + CUDA_WARP);
+        any[b] = __any_sync(ALL, y.first < block + CUDA_WARP && y.last > block);
+        if (all[b]) {
+            weigh<R, D, true>(x, s[b], a.scale, mask, at.p[warp][b], c[b]);
+        } else if (any[b]) {
+            masks<R>(&at.seen[row], block, lane, mask);
+            weigh<R, D, false>(x, s[b], a.scale, mask, at.p[warp][b], c[b]);
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int b = 0; b < BLOCKS; b++) {
+        uint32_t mask[R];
+        if (!any[b]) continue;
+        if (!all[b]) masks<R>(&at.seen[row], pos + b * CUDA_WARP, 0, mask);
+        add_values<R, D>(x, at.p[warp][b], &at.v[b][0][lane * 4], c[b], mask, all[b]);
+    }
+}
+
+/* Copy the queries of a tile and what they see. Those behind the last see nothing. */
+template <int R, int D, int BLOCKS>
+__device__ static inline void load(const struct cuda_attn &a, const struct cuda_tile &t, struct room<R, D, BLOCKS> &to)
+{
+    constexpr uint32_t rows = room<R, D, BLOCKS>::rows, threads = THREADS / rows; /* of a row */
+    const uint32_t row = threadIdx.x % rows, from = min(row, t.n * a.group - 1);
+    const struct cuda_seen s = a.seen[t.token + from / a.group];
+    const uint64_t head = (uint64_t)(t.token + from / a.group) * a.heads + blockIdx.y * a.group + from % a.group;
+    const float *q = (t.sinks ? a.q_sinks : a.q) + head * a.dim;
+    for (uint32_t d = threadIdx.x / rows * 4; d < a.dim; d += threads * 4) {
+        const float4 x = *(const float4 *)(q + d);
+        to.q[d][row] = x.x, to.q[d + 1][row] = x.y, to.q[d + 2][row] = x.z, to.q[d + 3][row] = x.w;
+    }
+    if (threadIdx.x < rows)
+        to.seen[row] = make_uint2(t.sinks ? 0 : s.begin, from < row ? 0 : t.sinks ? t.to : min(s.end, t.to));
+    __syncthreads();
+}
+
+template <int R, int D>
+__device__ static inline void store(const struct cuda_attn &a, const struct cuda_tile &t, const struct lane_of<R, D> &x)
+{
+    const uint32_t lane = key_lane(), first = threadIdx.x / CUDA_WARP * 4 * R + query_lane() * R;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const uint32_t row = first + r;
+        if (row >= t.n * a.group) break;
+        const struct cuda_seen &s = a.seen[t.token + row / a.group];
+        if (t.part >= s.parts) continue;
+        const uint64_t to = (uint64_t)(s.row + t.part) * a.heads + blockIdx.y * a.group + row % a.group;
+        if (lane == r * (8 / R)) a.m[to] = x.m, a.l[to] = x.l;
+#pragma unroll
+        for (int d = 0; d < D; d += 4)
+            if (d * 8 + lane * 4 < a.dim)
+                *(float4 *)(a.o + to * a.dim + d * 8 + lane * 4) =
+                    make_float4(x.o[r][d], x.o[r][d + 1], x.o[r][d + 2], x.o[r][d + 3]);
+    }
+}
+
+template <int type, int R, int D, int BLOCKS> __device__ static inline void attention(const struct cuda_attn &a)
+{
+    extern __shared__ float4 shared[];
+    struct room<R, D, BLOCKS> &at = *(struct room<R, D, BLOCKS> *)shared;
+    static_assert(sizeof(at) == CUDA_ATTN_SHARED(at.rows, 8 * D, BLOCKS), "the host knows the size");
+    const struct cuda_tile t = a.tiles[blockIdx.x];
+    if (!t.n) return;
+    load(a, t, at);
+    const struct reach y = reach_of<R>(at.seen, t.n * a.group);
+    struct lane_of<R, D> x = {
+        NOTHING, 0.0f,
+        {
+        }
+    };
+    for (uint32_t pos = t.from; pos < t.to; pos += BLOCKS * CUDA_WARP) {
+        if (pos > t.from) __syncthreads(); /* all have read the last stage */
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            if (pos + b * CUDA_WARP >= t.to) break;
+            const uint8_t *k = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP + b], blockIdx.y);
+            stage<type, D>(k, k + a.kv.half, a.dim, at.k[b], at.v[b]);
+        }
+        __syncthreads();
+        if (__any_sync(ALL, y.first < pos + BLOCKS * CUDA_WARP && y.last > pos)) attend(a, at, x, y, pos);
+    }
+    store(a, t, x);
+}
+
+#define ATTENTION(name, type, R, D, blocks, ctas)                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS, ctas) name(const __grid_constant__ struct cuda_attn a)       \
+    {                                                                                                                  \
+        begin();                                                                                                       \
+        attention<type, R, D, blocks>(a);                                                                              \
+    }
+#define SIZES(name, type)                                                                                              \
+    ATTENTION(cuda_attn_many_##name##_64, type, 8, 8, 1, 3)                                                            \
+    ATTENTION(cuda_attn_many_##name##_128, type, 4, 16, 1, 3)                                                          \
+    ATTENTION(cuda_attn_some_##name##_64, type, 2, 8, 1, 5)                                                            \
+    ATTENTION(cuda_attn_some_##name##_128, type, 2, 16, 1, 3)
+SIZES(f32, KV_F32)
+SIZES(f16, KV_F16)
+SIZES(q8, KV_Q8)

@@ -4,8 +4,7 @@
  * Queries go in tiles that share what is loaded; keys that not all of a tile's queries see are added query by query,
  * since a masked key must not be added, not even as a zero.
  */
-#include "kernels/kv.h"
-#include "kernels/x86/v16.h"
+#include "kernels/x86/attn-widen.h"
 
 #ifdef __AVX512F__
 #define TILE_Q 8 /* queries of a tile: 16 accumulators of q·k */
@@ -40,26 +39,6 @@ struct state {
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
     float p[TILE_Q][KV_BLOCK];
 };
-
-V v16 load_kv(const void *p, size_t i, enum kern_kv kv)
-{
-    return kv == KERN_KV_F32   ? v16_load((const float *)p + i)
-           : kv == KERN_KV_F16 ? v16_load_f16((const uint16_t *)p + i)
-                               : v16_load_i8((const int8_t *)p + i);
-}
-
-V v16 load_kv_n(const void *p, size_t i, size_t n, enum kern_kv kv)
-{
-    return kv == KERN_KV_F32   ? v16_load_n((const float *)p + i, n)
-           : kv == KERN_KV_F16 ? v16_load_f16_n((const uint16_t *)p + i, n)
-                               : v16_load_i8_n((const int8_t *)p + i, n);
-}
-
-/* The scales of a block of Q8. */
-V const uint16_t *scales(const void *block, size_t dim)
-{
-    return (const void *)((const uint8_t *)block + kv_codes(dim));
-}
 
 /* ALiBi of query @i: the scores of 16 keys, of which the first is at @pos. */
 V v16 biased(const struct kern_attn *a, size_t i, v16 s, size_t pos)
@@ -326,35 +305,6 @@ V void block(struct state *s, size_t ib, const void *k, const void *v, enum kern
     for (; i < n; i++) tile(1, s, i, ib, k, v, kv);
 }
 
-static void widen_f16(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
-{
-    for (size_t i = 0; i < KV_BLOCK * dim; i += 16) {
-        v16_store(k + i, load_kv(kblock, i, KERN_KV_F16));
-        v16_store(v + i, load_kv(vblock, i, KERN_KV_F16));
-    }
-}
-
-static void widen_q8(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
-{
-    for (size_t d = 0; d < dim; d++) {
-        const uint16_t *scale = scales(kblock, dim) + d / KV_GROUP * KV_BLOCK;
-        for (size_t j = 0; j < KV_BLOCK; j += 16)
-            v16_store(k + d * KV_BLOCK + j,
-                      v16_mul(load_kv(kblock, d * KV_BLOCK + j, KERN_KV_Q8), v16_load_f16(scale + j)));
-    }
-    for (size_t j = 0; j < KV_BLOCK; j++) {
-        const uint16_t *scale = scales(vblock, dim) + j * kv_groups(dim);
-        for (size_t d = 0; d < dim; d += 16) {
-            size_t n = dim - d < 16 ? dim - d : 16;
-            v16 x = v16_set1_f16(scale + d / KV_GROUP);
-            if (n == 16)
-                v16_store(v + j * dim + d, v16_mul(load_kv(vblock, j * dim + d, KERN_KV_Q8), x));
-            else
-                v16_store_n(v + j * dim + d, v16_mul(load_kv_n(vblock, j * dim + d, n, KERN_KV_Q8), x), n);
-        }
-    }
-}
-
 static void start(const struct kern_attn *a)
 {
     if (a->more) return;
@@ -363,44 +313,6 @@ static void start(const struct kern_attn *a)
         a->l[i] = 0;
     }
     memset(a->o, 0, a->n_q * width(a) * sizeof(*a->o));
-}
-
-/* v[32][n] = the first n rows of k[dim][32]. */
-static void transpose(float *v, const float *k, size_t n)
-{
-    size_t d = 0;
-    for (; d + 8 <= n; d += 8)
-        for (size_t j = 0; j < KV_BLOCK; j += 8) {
-            __m256 r[8], t[8];
-            UNROLL
-            for (unsigned i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(k + (d + i) * KV_BLOCK + j);
-            UNROLL
-            for (unsigned i = 0; i < 8; i += 4) {
-                __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
-                __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), e = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
-                t[i] = _mm256_shuffle_ps(a, c, 0x44), t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
-                t[i + 2] = _mm256_shuffle_ps(b, e, 0x44), t[i + 3] = _mm256_shuffle_ps(b, e, 0xee);
-            }
-            UNROLL
-            for (unsigned i = 0; i < 4; i++) {
-                _mm256_storeu_ps(v + (j + i) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
-                _mm256_storeu_ps(v + (j + i + 4) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
-            }
-        }
-    for (; d < n; d++)
-        for (size_t j = 0; j < KV_BLOCK; j++) v[j * n + d] = k[d * KV_BLOCK + j];
-}
-
-/* K of a block as f32. */
-V void widen_k(float *k, const void *block, size_t dim, enum kern_kv kv)
-{
-    for (size_t d = 0; d < dim; d++) {
-        const uint16_t *scale = scales(block, dim) + d / KV_GROUP * KV_BLOCK;
-        for (size_t j = 0; j < KV_BLOCK; j += 16) {
-            v16 x = load_kv(block, d * KV_BLOCK + j, kv);
-            v16_store(k + d * KV_BLOCK + j, kv == KERN_KV_Q8 ? v16_mul(x, v16_load_f16(scale + j)) : x);
-        }
-    }
 }
 
 /* The values are parts of the keys. */

@@ -13,9 +13,12 @@
 #define CUDA_SEGMENT  512 /* KV_SEGMENT */
 #define CUDA_NO_TOKEN UINT32_MAX
 
+/* Shared memory of cuda_many_* and cuda_some_* for weights of @width bits and @tokens tokens of a CTA: two stages. */
+#define CUDA_MANY_SHARED(width, tokens) (2 * (2048 * (width) + 176 * (tokens) + 3 * 2048) + 64)
+
 /* Quantized rows. The scales (the sums) of a block of 32 columns lie side by side: [k/32][ld]. */
 struct cuda_acts {
-    int8_t *q;   /* [tokens][k] */
+    int8_t *q;   /* [ld][k] */
     float *d;    /* [k/32][ld][2] the scale, and the scale times the sum of q */
     int16_t *s;  /* [k/32][ld][2] */
     uint32_t ld; /* rows that there is room for */

@@ -72,7 +72,8 @@ __device__ static inline struct raw read_raw(const struct cuda_form &f, const ui
     return x;
 }
 
-template <int W, bool T> __device__ static inline struct pair decode(const struct cuda_form &f, struct raw x, int t)
+/* The codes themselves, with their bias. */
+template <int W> __device__ static inline struct pair decode_unsigned(struct raw x, int t)
 {
     struct pair p = {x.a, x.b};
     if (W >= 4 && W <= 6) p.lo = x.a & 0x0f0f0f0fu, p.hi = x.a >> 4 & 0x0f0f0f0fu;
@@ -82,6 +83,12 @@ template <int W, bool T> __device__ static inline struct pair decode(const struc
         p.lo |= (x.b >> t & 0x01010101u) << (W - 1);
         p.hi |= (x.b >> (t + 4) & 0x01010101u) << (W - 1);
     }
+    return p;
+}
+
+template <int W, bool T> __device__ static inline struct pair decode(const struct cuda_form &f, struct raw x, int t)
+{
+    const struct pair p = decode_unsigned<W>(x, t);
     if (T) return {look_up(f.table, p.lo), look_up(f.table, p.hi)};
     return {unbias<W>(p.lo, f.bias), unbias<W>(p.hi, f.bias)};
 }

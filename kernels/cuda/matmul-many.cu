@@ -1,96 +1,137 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with many tokens. A warp computes 32 rows (two panels) of N * 8 tokens on tensor cores,
- * its accumulators in registers; a CTA is two by two such warps. Grid: (panels / 4, tokens / 16 N), rounded up. N is 8
- * (cuda_many_*), or 4 (cuda_some_*) where there would be too few CTAs.
+ * Products of quantized types with many tokens, on tensor cores. A CTA of 8 warps, 4 by 2, computes 128 rows (8 panels)
+ * of 16 N tokens, a warp 2 panels of 8 N tokens, its accumulators in registers. Grid: (panels / 8, tokens / 16 N),
+ * rounded up. N is 8 (cuda_many_*), or 4 (cuda_some_*) where that divides the work better among the multiprocessors.
  */
-#include "kernels/cuda/form.cuh"
+#include "kernels/cuda/stage.cuh"
 
-#define PANELS 2 /* of a warp */
-
-/* A warp's share. Panels and tokens that do not exist are those of the last one, and are not stored. */
-template <int N> struct share {
-    const uint8_t *panel[PANELS];
-    uint32_t first;     /* token */
-    const int8_t *q[N]; /* the lane's token of each eight, and its columns */
-};
-
-template <int W> struct weights {
-    struct raw top[PANELS], low[PANELS];
-};
-
-template <int W, int N>
-__device__ static inline void read_weights(const struct cuda_matmul &a, const struct share<N> &s, uint32_t b,
-                                           struct weights<W> &w)
+/* The codes of the rows 2 r and 2 r + 1 of a panel, for lane 4 r + t: operands of the rows r and r + 8. */
+template <int W>
+__device__ static inline void read_two(const struct cuda_form &f, const uint8_t *w, int r, int t, struct raw &top,
+                                       struct raw &low)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int i = 0; i < PANELS; i++) {
-        const uint8_t *codes = place_of(a.form, s.panel[i], b).codes;
-        w.top[i] = read_raw<W>(a.form, codes, row, t);
-        w.low[i] = read_raw<W>(a.form, codes, row + 8, t);
-    }
+    w += 8 * r;
+    top = low = {0, 0, 0, 0};
+    uint2 a = {}, b = {}, c = {}, d = {};
+    if (W >= 4) a = *(const uint2 *)(w + 64 * t);
+    if (W == 8) b = *(const uint2 *)(w + 64 * t + 256);
+    if (W == 2 || W == 3 || W == 6) c = *(const uint2 *)(w + f.pairs), d = *(const uint2 *)(w + f.pairs + 64);
+    if (W == 3 || W == 5) b = *(const uint2 *)(w + f.bits);
+    top = {a.x, b.x, c.x, d.x}, low = {a.y, b.y, c.y, d.y};
 }
 
-/* The scales and sums of the lane's two tokens of each eight; sx: scales times sums. */
-struct scales_of {
-    float d[2], sx[2];
-    int s[2][2];
+/* The operands of the tokens of eights @e and @e + 1 in block @j of the stage: x[0], x[1], and x[2], x[3]. */
+__device__ static inline void read_tokens(const uint8_t (*q)[CODES], uint32_t j, uint32_t x[4])
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, chunk = j * 2 + lane / 8 % 2;
+    const uint32_t at = shared_address(&q[lane / 16 * 8 + lane % 8][(chunk ^ lane % 8) * 16]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(at)
+                 : "memory");
+}
+
+/* The same with unsigned codes, and with @x added. */
+__device__ static inline void mma32u(int c[4], struct pair top, struct pair low, uint32_t b0, uint32_t b1, int4 x)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b0), "r"(b1), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w));
+}
+
+/* One panel of a block. */
+struct operand {
+    struct pair top, low;
+    float2 d, m;
+    struct factors f[2];
 };
 
-template <int S, bool M>
-__device__ static inline struct scales_of read_scales(const struct cuda_matmul &a, uint32_t b, uint32_t first)
+template <int S, bool M, bool T>
+__device__ static inline void isum(int c[4], const struct operand &o, const uint32_t q[2], int4 x)
 {
-    struct scales_of x;
-    const uint32_t token = first + threadIdx.x % 4 * 2;
-    const uint64_t at = (uint64_t)b * a.x.ld + token; /* ld has room for whole CTAs */
-    const float4 d = *(const float4 *)(a.x.d + at * 2);
-    x.d[0] = d.x, x.sx[0] = d.y, x.d[1] = d.z, x.sx[1] = d.w;
-    if (!M || S != HALVES) return x;
-    const short4 q = *(const short4 *)(a.x.s + at * 2);
-    x.s[0][0] = q.x, x.s[0][1] = q.y, x.s[1][0] = q.z, x.s[1][1] = q.w;
+    if (is_unsigned<S, T>) {
+        mma32u(c, o.top, o.low, q[0], q[1], x);
+        return;
+    }
+    struct scale top, low;
+    top.sub[0] = o.f[0].sub[0], top.sub[1] = o.f[0].sub[1], low.sub[0] = o.f[1].sub[0], low.sub[1] = o.f[1].sub[1];
+    sums<S>(c, o.top, o.low, top, low, q[0], q[1]);
+}
+
+/* What is behind isum: nothing, scales times sums, or sums of halves. */
+__device__ static inline float add_offset(float acc, float, const struct factors &, float, int4, int)
+{
+    return acc;
+}
+
+__device__ static inline float add_offset(float acc, float m, const struct factors &, float, float2 x, int n)
+{
+    return fma_(m, n ? x.y : x.x, acc);
+}
+
+__device__ static inline float add_offset(float acc, float m, const struct factors &f, float scale, short4 x, int n)
+{
+    const int msum = n ? f.min[0] * x.z + f.min[1] * x.w : f.min[0] * x.x + f.min[1] * x.y;
+    return fma_((float)msum, m * scale, acc);
+}
+
+__device__ static inline int4 start_of(int4 x)
+{
     return x;
 }
 
-/* One block of 32 columns: acc += … */
-template <int W, int S, bool M, bool T, int N>
-__device__ static inline void many_block(const struct cuda_matmul &a, const struct share<N> &s, uint32_t b,
-                                         const struct weights<W> &w, float acc[PANELS][N][4])
+template <typename X> __device__ static inline int4 start_of(X)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
-    struct pair up[PANELS], down[PANELS];
-    struct scale top[PANELS], low[PANELS];
+    return make_int4(0, 0, 0, 0);
+}
+
+/* Block @j of a stage: the warp's share. */
+template <int W, int S, bool M, bool T, int N>
+__device__ static inline void multiply(const struct cuda_form &form, const struct stage<W, S, M, T, N> &from,
+                                       uint32_t j, float acc[PANELS][N][4])
+{
+    const uint32_t warp = threadIdx.x / CUDA_WARP, r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
+    const uint32_t panel = warp % ACROSS * PANELS, token = warp / ACROSS * N * 8;
+    struct operand o[PANELS];
 #pragma unroll
     for (int i = 0; i < PANELS; i++) {
-        const struct place p = place_of(a.form, s.panel[i], b);
-        up[i] = decode<W, T>(a.form, w.top[i], t), down[i] = decode<W, T>(a.form, w.low[i], t);
-        top[i] = scale_of<S, M>(a.form, p, row), low[i] = scale_of<S, M>(a.form, p, row + 8);
+        const uint32_t row = (panel + i) * CUDA_ROWS + 2 * r;
+        struct raw top, low;
+        read_two<W>(form, from.w[panel + i][j], r, t, top, low);
+        if (is_unsigned<S, T>)
+            o[i].top = decode_unsigned<W>(top, t), o[i].low = decode_unsigned<W>(low, t);
+        else
+            o[i].top = decode<W, T>(form, top, t), o[i].low = decode<W, T>(form, low, t);
+        o[i].d = *(const float2 *)&from.d[j][row];
+        if (M) o[i].m = *(const float2 *)&from.m[j][row];
+        if (S == HALVES) o[i].f[0] = from.f[j][row], o[i].f[1] = from.f[j][row + 1];
     }
+    static_assert(N % 2 == 0, "ldmatrix reads two eights");
+    uint32_t q[4];
 #pragma unroll
     for (int e = 0; e < N; e++) {
-        const struct scales_of x = read_scales<S, M>(a, b, s.first + e * 8);
-        const uint32_t *q = (const uint32_t *)(s.q[e] + b * CUDA_WARP);
-        const uint32_t x0 = q[0], x1 = q[4];
+        if (e % 2 == 0) read_tokens(&from.q[token + e * 8], j, q);
+        const uint32_t two = token / 2 + e * 4 + t;
+        const float2 scale = from.scale[j][two];
+        typename extra_of<S, M, T>::type x = {};
+        if (from.extra) x = from.x[j][two];
 #pragma unroll
         for (int i = 0; i < PANELS; i++) {
             int c[4];
-            sums<S>(c, up[i], down[i], top[i], low[i], x0, x1);
+            isum<S, M, T>(c, o[i], q + e % 2 * 2, start_of(x));
 #pragma unroll
             for (int n = 0; n < 4; n++) {
-                const struct scale &r = n < 2 ? top[i] : low[i];
-                float *to = &acc[i][e][n];
-                *to = fma_((float)c[n], r.d * x.d[n % 2], *to);
-                if (M && S != HALVES) *to = fma_(r.m, x.sx[n % 2], *to);
-                if (!M || S != HALVES) continue;
-                const int msum = r.min[0] * x.s[n % 2][0] + r.min[1] * x.s[n % 2][1];
-                *to = fma_((float)msum, r.m * x.d[n % 2], *to);
+                const float by = n % 2 ? scale.y : scale.x;
+                acc[i][e][n] = fma_((float)c[n], (n < 2 ? o[i].d.x : o[i].d.y) * by, acc[i][e][n]);
+                acc[i][e][n] = add_offset(acc[i][e][n], n < 2 ? o[i].m.x : o[i].m.y, o[i].f[n / 2], by, x, n % 2);
             }
         }
     }
 }
 
 template <int N>
-__device__ static inline void store(const struct cuda_matmul &a, const struct share<N> &s, uint32_t panel0,
+__device__ static inline void store(const struct cuda_matmul &a, uint32_t panel0, uint32_t first,
                                     const float acc[PANELS][N][4])
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP;
@@ -98,54 +139,62 @@ __device__ static inline void store(const struct cuda_matmul &a, const struct sh
     for (int i = 0; i < PANELS; i++) {
         if (panel0 + i >= a.panels) continue;
         const struct cuda_matrix &m = a.of[product_of(a, panel0 + i)];
+        const uint32_t row = (panel0 + i - m.panel0) * CUDA_ROWS + lane / 4 * 2;
 #pragma unroll
         for (int e = 0; e < N; e++)
 #pragma unroll
-            for (int n = 0; n < 4; n++) {
-                const uint32_t row = (panel0 + i - m.panel0) * CUDA_ROWS + lane / 4 + n / 2 * 8;
-                const uint32_t token = s.first + e * 8 + lane % 4 * 2 + n % 2;
-                if (row < m.rows && token < a.n) m.out[(uint64_t)token * m.ld + row] = acc[i][e][n];
+            for (int n = 0; n < 2; n++) {
+                const uint32_t token = first + e * 8 + lane % 4 * 2 + n;
+                float *to = m.out + (uint64_t)token * m.ld + row;
+                if (token >= a.n) continue;
+                if (row < m.rows) to[0] = acc[i][e][n];
+                if (row + 1 < m.rows) to[1] = acc[i][e][n + 2];
             }
     }
 }
 
 template <int W, int S, bool M, bool T, int N> __device__ static inline void many(const struct cuda_matmul &a)
 {
-    const uint32_t warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP, nb = a.k / CUDA_WARP;
-    const uint32_t panel0 = (blockIdx.x * 2 + warp % 2) * PANELS;
-    struct share<N> s;
-    s.first = (blockIdx.y * 2 + warp / 2) * N * 8;
-    if (panel0 >= a.panels || s.first >= a.n) return;
-#pragma unroll
-    for (uint32_t i = 0; i < PANELS; i++) {
-        const uint32_t panel = panel0 + i < a.panels ? panel0 + i : a.panels - 1;
-        const struct cuda_matrix &m = a.of[product_of(a, panel)];
-        s.panel[i] = m.panels + (uint64_t)(panel - m.panel0) * m.panel_bytes;
-    }
-#pragma unroll
-    for (uint32_t e = 0; e < N; e++) {
-        const uint32_t token = s.first + e * 8 + lane / 4;
-        s.q[e] = a.x.q + (uint64_t)(token < a.n ? token : a.n - 1) * a.k + lane % 4 * 4;
-    }
+    extern __shared__ __align__(128) uint8_t shared[];
+    struct room<W, S, M, T, N> &at = *(struct room<W, S, M, T, N> *)shared;
+    const uint32_t warp = threadIdx.x / CUDA_WARP, nb = a.k / CUDA_WARP, first = blockIdx.y * 8 * N * DOWN;
+    const uint32_t panel0 = blockIdx.x * ACROSS * PANELS;
+    struct scales_of<W, S, M, T, N> scales;
     float acc[PANELS][N][4] = {};
-    struct weights<W> now, next;
-    read_weights<W, N>(a, s, 0, now);
-    for (uint32_t b = 0; b < nb; b++) {
-        if (b + 1 < nb) read_weights<W, N>(a, s, b + 1, next);
-        many_block<W, S, M, T, N>(a, s, b, now, acc);
-        now = next;
+    static_assert(sizeof(at) <= CUDA_MANY_SHARED(W, 8 * N * DOWN), "the host knows the size");
+    if (threadIdx.x < ACROSS * PANELS) at.panels[threadIdx.x] = panel_of(a, panel0 + threadIdx.x);
+    __syncthreads();
+    copy_codes<W, S, M, T, N>(a, at, at.stages[0], first, 0);
+    scales.read(a, at.panels, first, 0);
+    scales.write(a, at.stages[0]);
+    for (uint32_t b0 = 0, i = 0; b0 < nb; b0 += BLOCKS, i ^= 1) {
+        const uint32_t ahead = b0 + BLOCKS;
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads(); /* all have the stage, and have left the one that is filled now */
+        if (ahead < nb) {
+            copy_codes<W, S, M, T, N>(a, at, at.stages[i ^ 1], first, ahead);
+            scales.read(a, at.panels, first, ahead);
+        }
+        if (ahead <= nb) {
+#pragma unroll
+            for (uint32_t j = 0; j < BLOCKS; j++) multiply<W, S, M, T, N>(a.form, at.stages[i], j, acc);
+        } else {
+#pragma unroll 1
+            for (uint32_t j = 0; j < nb - b0; j++) multiply<W, S, M, T, N>(a.form, at.stages[i], j, acc);
+        }
+        if (ahead < nb) scales.write(a, at.stages[i ^ 1]);
     }
-    store(a, s, panel0, acc);
+    store<N>(a, panel0 + warp % ACROSS * PANELS, first + warp / ACROSS * N * 8, acc);
 }
 
 #define MANY(name, width, scales, offset, table)                                                                       \
-    extern "C" __global__ void __launch_bounds__(128, 3)                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                           \
         cuda_many_##name(const __grid_constant__ struct cuda_matmul a)                                                 \
     {                                                                                                                  \
         begin();                                                                                                       \
         many<width, scales, offset, table, 8>(a);                                                                      \
     }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(128, 4)                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                           \
         cuda_some_##name(const __grid_constant__ struct cuda_matmul a)                                                 \
     {                                                                                                                  \
         begin();                                                                                                       \

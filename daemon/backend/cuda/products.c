@@ -8,7 +8,8 @@
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
 #define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
-#define MANY_PANELS    4 /* of a CTA of cuda_many_* */
+#define MANY_PANELS    8 /* of a CTA of cuda_many_* */
+#define MANY_THREADS   256
 #define MANY_TOKENS    128
 #define SOME_TOKENS    64
 #define FLOAT_TOKENS   16
@@ -58,9 +59,10 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
     name_kind(name, sizeof(name), "some", f);
-    if (!r) r = cuda_kernel(d, &out->some, name, 0);
+    if (!r) r = cuda_kernel(d, &out->some, name, CUDA_MANY_SHARED(f->width, SOME_TOKENS));
     name_kind(name, sizeof(name), "many", f);
-    return r ? r : cuda_kernel(d, &out->many, name, 0);
+    out->width = f->width;
+    return r ? r : cuda_kernel(d, &out->many, name, CUDA_MANY_SHARED(f->width, MANY_TOKENS));
 }
 
 /* Bytes of shared memory that cuda_few_* needs for a block of columns: sums of all outputs, scales of all rows, and for
@@ -83,6 +85,26 @@ static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, 
                        (struct cuda_grid){a->panels, groups, threads, a->chunk * each}, a);
 }
 
+/* Roughly the time of @ctas CTAs, two of which a multiprocessor computes in a time of @both, one alone in @alone. */
+static unsigned time_of(const struct cuda_device *d, unsigned ctas, unsigned both, unsigned alone)
+{
+    const unsigned n = (unsigned)d->processors, rest = ctas % (2 * n);
+    return ctas / (2 * n) * both + (rest > n ? both : rest ? alone : 0);
+}
+
+static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *a,
+                         enum cuda_which which)
+{
+    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), MANY_THREADS,
+                                   CUDA_MANY_SHARED(k->width, SOME_TOKENS)};
+    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), MANY_THREADS,
+                                   CUDA_MANY_SHARED(k->width, MANY_TOKENS)};
+    /* measured: H200, Q4_0 */
+    const bool fewer = time_of(d, some.x * some.y, 22, 15) < time_of(d, many.x * many.y, 40, 25);
+    if (which == CUDA_USE_SOME || (which == CUDA_BEST && fewer)) return cuda_launch(d, k->some, some, a);
+    return cuda_launch(d, k->many, many, a);
+}
+
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
 {
     a->panels = 0;
@@ -92,13 +114,8 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
     }
     a->form = k->form;
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
-    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), 128, 0};
-    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), 128, 0};
     const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
     if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)
         return multiply_few(d, k, a, which == CUDA_USE_SEVERAL || (few && a->n > FEW_TOKENS));
-    /* a multiprocessor has room for three CTAs of the larger kind */
-    if (which == CUDA_USE_SOME || (which == CUDA_BEST && many.x * many.y < 2 * (unsigned)d->processors))
-        return cuda_launch(d, k->some, some, a);
-    return cuda_launch(d, k->many, many, a);
+    return multiply_many(d, k, a, which);
 }

@@ -11,6 +11,7 @@
 struct cuda_kind {
     CUfunction few, several, some, many; /* of float types: few alone */
     struct cuda_form form;
+    uint32_t width; /* bits of a code */
 };
 
 /* Find the kernels of a type. */

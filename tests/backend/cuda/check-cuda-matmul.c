@@ -8,7 +8,7 @@ static struct cuda_acts upload_acts(const struct kern_acts *x)
 {
     struct cuda_acts a = dev_acts(x->n, x->k);
     const size_t nb = x->k / KERN_BLOCK, ld = a.ld;
-    int8_t *q = mem(x->n * x->k);
+    int8_t *q = mem(ld * x->k);
     float *d = mem(nb * ld * 2 * sizeof(*d));
     int16_t *s = mem(nb * ld * 2 * sizeof(*s));
     for (size_t t = 0; t < x->n; t++)
@@ -19,7 +19,7 @@ static struct cuda_acts upload_acts(const struct kern_acts *x)
             memcpy(d + (b * ld + t) * 2, x->d + at * 2, 8);
             memcpy(s + (b * ld + t) * 2, x->s + at * 2, 4);
         }
-    a.q = dev_up(q, x->n * x->k);
+    a.q = dev_up(q, ld * x->k);
     a.d = dev_up(d, nb * ld * 2 * sizeof(*d));
     a.s = dev_up(s, nb * ld * 2 * sizeof(*s));
     return a;

@@ -5,6 +5,7 @@
 #include "client/http/http-routes.h"
 #include "client/http/json-body.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 static const char *reason_of(const struct completion *c)
@@ -142,7 +143,7 @@ static void add_calls(json_t *content, const struct tool_calls *calls)
     for (size_t i = 0; i < calls->n; i++) {
         const struct buf *args = &calls->calls[i].arguments;
         json_t *input = json_loadb(args->data ? args->data : "{}", args->data ? args->len : 2, 0, NULL);
-        if (input) json_array_append_new(content, call_block(&calls->calls[i], input));
+        if (input) json_whole_append(content, call_block(&calls->calls[i], input));
     }
 }
 
@@ -151,10 +152,10 @@ static int put_whole(struct completion *c, struct buf *out)
     const struct choice *a = &c->choices[0];
     json_t *content = json_array();
     if (c->show_thinking && a->thinking.len)
-        json_array_append_new(content, thinking_block(a->thinking.data, a->thinking.len));
-    if (a->text.len) json_array_append_new(content, text_block(a->text.data, a->text.len));
+        json_whole_append(content, thinking_block(a->thinking.data, a->thinking.len));
+    if (a->text.len) json_whole_append(content, text_block(a->text.data, a->text.len));
     add_calls(content, &a->calls);
-    if (json_array_size(content) == 0) json_array_append_new(content, text_block("", 0));
+    if (json_array_size(content) == 0) json_whole_append(content, text_block("", 0));
     return reply_put_json(out, message_of(c, content, reason_of(c)));
 }
 

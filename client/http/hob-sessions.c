@@ -30,8 +30,7 @@ static void on_list(void *ctx, struct proto_event *e, int r)
         json_decref(list);
         r = fault_set(&x->fault, 502, NULL, "the daemon's sessions are not a list");
     } else {
-        r = reply_json(x, json_pack("{s:o, s:s?}", "sessions", list, "next",
-                                    e->next.len ? e->next.data : NULL));
+        r = reply_json(x, json_pack("{s:o, s:s?}", "sessions", list, "next", e->next.len ? e->next.data : NULL));
     }
     if (r < 0) exchange_fail(x);
 }

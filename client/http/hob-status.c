@@ -4,6 +4,7 @@
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 
 /* The members for a client with a key or another uid. From the others, such as the cached tokens and the users, it
  * could learn about the prompts of others. */
@@ -14,7 +15,7 @@ static json_t *for_user(const json_t *all)
     json_t *some = json_object();
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         json_t *v = json_object_get(all, names[i]);
-        if (v) json_object_set(some, names[i], v);
+        if (v) json_whole_set(some, names[i], json_incref(v));
     }
     return some;
 }

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/http-reply.h"
 #include "libcommon/error.h"
-
-static int append(const char *text, size_t n, void *out)
-{
-    return buf_append(out, text, n) < 0 ? -1 : 0;
-}
+#include "libcommon/json-whole.h"
 
 int reply_put_json(struct buf *out, json_t *json)
 {
-    if (!json) return error_say(-ENOMEM, "no memory for an answer");
-    int r = json_dump_callback(json, append, out, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(json);
-    return r < 0 ? error_say(-ENOMEM, "no memory for an answer") : 0;
+    return json_whole_put(out, json) < 0 ? error_say(-ENOMEM, "no memory for an answer") : 0;
 }
 
 int reply_put_event(struct buf *out, const char *name, json_t *json)

@@ -2,7 +2,9 @@
 #include "client/http/model-list.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/paths.h"
+#include "libcommon/utf8.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +29,14 @@ char *model_name(const char *path)
     return n ? strndup(base, n) : strdup(base);
 }
 
-/* Add the model @name to the object @found, whose keys are names. */
-static int found_add(json_t *found, const char *name, int64_t created)
+/* Add the model @name to the object @found, whose keys are names. A name that is not UTF-8 cannot be in JSON. */
+static void found_add(json_t *found, const char *name, int64_t created)
 {
-    if (json_object_get(found, name)) return 0;
-    json_t *m = json_pack("{s:s, s:s, s:I, s:s}", "id", name, "object", "model", "created", (json_int_t)created,
-                          "owned_by", "hob");
-    /* A name that is not UTF-8 cannot be in JSON. */
-    if (m) json_object_set_new(found, name, m);
-    return 0;
+    const size_t n = strlen(name);
+    if (utf8_check(name, n) != n || json_object_get(found, name)) return;
+    json_whole_set(found, name,
+                   json_pack("{s:s, s:s, s:I, s:s}", "id", name, "object", "model", "created", (json_int_t)created,
+                             "owned_by", "hob"));
 }
 
 static void scan(json_t *found, const char *dir, const char *suffix)
@@ -80,7 +81,7 @@ static json_t *sorted(json_t *found)
     }
     json_object_foreach(found, name, value) names[n++] = name;
     qsort(names, n, sizeof(*names), by_name);
-    for (size_t i = 0; i < n; i++) json_array_append(list, json_object_get(found, names[i]));
+    for (size_t i = 0; i < n; i++) json_whole_append(list, json_incref(json_object_get(found, names[i])));
     return list;
 }
 

@@ -7,6 +7,7 @@
 #include "client/http/openai-json.h"
 #include "client/http/openai-logprobs.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 #define CHUNK "chat.completion.chunk"
@@ -79,9 +80,9 @@ static json_t *calls_of(const struct choice *a)
     json_t *list = a->calls.n ? json_array() : NULL;
     for (size_t i = 0; i < a->calls.n; i++) {
         const struct tool_call *call = &a->calls.calls[i];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", text_of(&call->id), "type", "function",
-                                              "function", "name", text_of(&call->name), "arguments",
-                                              openai_text(&call->arguments)));
+        json_whole_append(list, json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", text_of(&call->id), "type", "function",
+                                          "function", "name", text_of(&call->name), "arguments",
+                                          openai_text(&call->arguments)));
     }
     return list;
 }
@@ -100,7 +101,7 @@ static json_t *choice_of(const struct completion *c, const struct choice *a, uin
 static int put_whole(struct completion *c, struct buf *out)
 {
     json_t *choices = json_array();
-    for (uint32_t i = 0; i < c->n; i++) json_array_append_new(choices, choice_of(c, &c->choices[i], i));
+    for (uint32_t i = 0; i < c->n; i++) json_whole_append(choices, choice_of(c, &c->choices[i], i));
     return reply_put_json(out, openai_object(c, "chat.completion", choices, openai_usage(c)));
 }
 

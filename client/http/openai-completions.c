@@ -6,6 +6,7 @@
 #include "client/http/openai-json.h"
 #include "client/http/openai-logprobs.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 #define OBJECT "text_completion"
@@ -60,8 +61,7 @@ static int put_whole(struct completion *c, struct buf *out)
         json_t *tokens = a->logprobs ? json_incref(a->logprobs) : json_array();
         json_t *text = json_pack("s%+%", c->echo.data ? c->echo.data : "", c->echo.len,
                                  a->text.data ? a->text.data : "", a->text.len);
-        json_array_append_new(choices,
-                              choice_of(i, text, logprobs_text(c, tokens, &a->offset), openai_reason(a->reason)));
+        json_whole_append(choices, choice_of(i, text, logprobs_text(c, tokens, &a->offset), openai_reason(a->reason)));
     }
     return reply_put_json(out, openai_object(c, OBJECT, choices, openai_usage(c)));
 }

@@ -3,6 +3,7 @@
 #include "client/http/fields.h"
 #include "client/http/http-reply.h"
 #include "client/http/json-body.h"
+#include "libcommon/json-whole.h"
 #include <errno.h>
 
 #define AT(member) offsetof(struct proto_generate, member)
@@ -49,7 +50,7 @@ json_t *openai_text(const struct buf *b)
 json_t *openai_usage(const struct completion *c)
 {
     json_t *prompt = json_pack("{s:I}", "cached_tokens", (json_int_t)c->cached);
-    if (c->heard) json_object_set_new(prompt, "audio_tokens", json_integer((json_int_t)c->heard));
+    if (c->heard) json_whole_set(prompt, "audio_tokens", json_integer((json_int_t)c->heard));
     return json_pack("{s:I, s:I, s:I, s:o, s:{s:I}}", "prompt_tokens", (json_int_t)c->prompt, "completion_tokens",
                      (json_int_t)c->completed, "total_tokens", (json_int_t)c->prompt + (json_int_t)c->completed,
                      "prompt_tokens_details", prompt, "completion_tokens_details", "reasoning_tokens",
@@ -65,7 +66,7 @@ json_t *openai_object(const struct completion *c, const char *object, json_t *ch
 int openai_put_chunk(const struct completion *c, struct buf *out, const char *object, json_t *choice, json_t *usage)
 {
     json_t *choices = json_array();
-    if (choice) json_array_append_new(choices, choice);
+    if (choice) json_whole_append(choices, choice);
     if (!usage && c->include_usage) usage = json_null();
     return reply_put_event(out, NULL, openai_object(c, object, choices, usage));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/openai-logprobs.h"
 #include "libcommon/buf.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/utf8.h"
 #include <string.h>
 
@@ -65,8 +66,12 @@ static json_t *string_of(const struct proto_text *t)
 static json_t *bytes_of(const struct proto_text *t)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < t->len; i++) json_array_append_new(list, json_integer((unsigned char)t->data[i]));
-    return list;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < t->len; i++)
+        r = json_array_append_new(list, json_integer((unsigned char)t->data[i]));
+    if (r == 0) return list;
+    json_decref(list);
+    return NULL;
 }
 
 static json_t *token_of(const struct proto_token *t)
@@ -80,14 +85,14 @@ json_t *logprobs_of_event(const struct proto_event *e)
     json_t *list = json_array(), *likely, *token;
     /* A token without text ends the answer, and is no part of it. */
     if (!list || e->n_top == 0 || e->top[0].text.len == 0) return list;
+    int r = 0;
     likely = json_array();
-    for (size_t i = 1; i < e->n_top; i++) json_array_append_new(likely, token_of(&e->top[i]));
+    for (size_t i = 1; r == 0 && i < e->n_top; i++) r = json_array_append_new(likely, token_of(&e->top[i]));
     token = token_of(&e->top[0]);
-    if (json_object_set_new(token, "top_logprobs", likely) < 0 || json_array_append_new(list, token) < 0) {
-        json_decref(list);
-        return NULL;
-    }
-    return list;
+    if (json_object_set_new(token, "top_logprobs", likely) < 0) r = -1;
+    if (json_array_append_new(list, token) == 0 && r == 0) return list;
+    json_decref(list);
+    return NULL;
 }
 
 json_t *logprobs_chat(const struct completion *c, json_t *tokens)
@@ -100,7 +105,7 @@ json_t *logprobs_chat(const struct completion *c, json_t *tokens)
 static void add_to_map(json_t *map, const json_t *token)
 {
     const char *text = json_string_value(json_object_get(token, "token"));
-    if (!json_object_get(map, text)) json_object_set(map, text, json_object_get(token, "logprob"));
+    if (!json_object_get(map, text)) json_whole_set(map, text, json_incref(json_object_get(token, "logprob")));
 }
 
 /* {"TOKEN": LOGPROB, ...}: the sampled token and the likely ones. */
@@ -127,10 +132,10 @@ json_t *logprobs_text(const struct completion *c, json_t *tokens, size_t *offset
     json_array_foreach(tokens, i, t)
     {
         json_t *text = json_object_get(t, "token");
-        json_array_append(texts, text);
-        json_array_append(values, json_object_get(t, "logprob"));
-        json_array_append_new(tops, map_of(t));
-        json_array_append_new(offsets, json_integer((json_int_t)*offset));
+        json_whole_append(texts, json_incref(text));
+        json_whole_append(values, json_incref(json_object_get(t, "logprob")));
+        json_whole_append(tops, map_of(t));
+        json_whole_append(offsets, json_integer((json_int_t)*offset));
         *offset += count_characters(text);
     }
     json_t *o = json_pack("{s:o, s:o, s:o, s:o}", "tokens", texts, "token_logprobs", values, "top_logprobs", tops,

@@ -104,7 +104,7 @@ void peer_uids_init(struct peer_uids *p, struct listeners *l)
     for (unsigned i = 0; r == 0 && i < l->n; i++) r = try(p, l->fds[i]);
     if (r == 0) return;
     log_warning("connections over TCP need keys, because their users are not known: %s",
-             r == -ESRCH || r == -ENOENT ? "the kernel does not show the owners of these sockets" : strerror(-r));
+                r == -ESRCH || r == -ENOENT ? "the kernel does not show the owners of these sockets" : strerror(-r));
     p->fd = -1;
 }
 

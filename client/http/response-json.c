@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/response-json.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 static const char *const echoed[] = {
@@ -56,11 +57,14 @@ json_t *response_echo(const json_t *object)
                   "instructions", "max_output_tokens", "metadata", "parallel_tool_calls", 1, "previous_response_id",
                   "reasoning", "effort", "summary", "store", 1, "temperature", "text", "format", "type", "text",
                   "tool_choice", "auto", "tools", "top_p", "truncation", "disabled");
-    for (size_t i = 0; echo && i < sizeof(echoed) / sizeof(*echoed); i++) {
+    int r = echo ? 0 : -1;
+    for (size_t i = 0; r == 0 && i < sizeof(echoed) / sizeof(*echoed); i++) {
         const json_t *value = json_object_get(object, echoed[i]);
-        if (value && !json_is_null(value)) json_object_set_new(echo, echoed[i], echo_of(echoed[i], value));
+        if (value && !json_is_null(value)) r = json_object_set_new(echo, echoed[i], echo_of(echoed[i], value));
     }
-    return echo;
+    if (r == 0) return echo;
+    json_decref(echo);
+    return NULL;
 }
 
 json_t *response_json(const struct response_view *v)
@@ -146,7 +150,7 @@ static void add_calls(json_t *list, const json_t *calls, const struct response_i
             .id = member(call, "id"), .name = member(call, "name"), .arguments = member(call, "arguments")};
         if (parts.arguments.len == 0) parts.arguments = (struct proto_text){(char *)(uintptr_t) "{}", 2};
         response_item_id(item, id, "fc", first + i);
-        json_array_append_new(list, response_call(item, "completed", &parts));
+        json_whole_append(list, response_call(item, "completed", &parts));
     }
 }
 
@@ -158,20 +162,20 @@ void response_add_answer(json_t *list, const json_t *message, const struct respo
     char item[RESPONSE_ITEM_ID_MAX];
     if (thinking.len) {
         response_item_id(item, id, "rs", first);
-        json_array_append_new(list, response_reasoning(item, "completed", thinking.data, thinking.len));
+        json_whole_append(list, response_reasoning(item, "completed", thinking.data, thinking.len));
     }
     if (text.len || (!thinking.len && json_array_size(calls) == 0)) {
         response_item_id(item, id, "msg", first);
-        json_array_append_new(list, response_message(item, "completed", text.data, text.len));
+        json_whole_append(list, response_message(item, "completed", text.data, text.len));
     }
     add_calls(list, calls, id, first);
     json_t *last = json_array_get(list, json_array_size(list) - 1);
-    if (strcmp(status, "completed") != 0) json_object_set_new(last, "status", json_string("incomplete"));
+    if (strcmp(status, "completed") != 0) json_whole_set(last, "status", json_string("incomplete"));
 }
 
 static void add_text(json_t *parts, const char *text, size_t n)
 {
-    if (n) json_array_append_new(parts, json_pack("{s:s, s:s%}", "type", "input_text", "text", text, n));
+    if (n) json_whole_append(parts, json_pack("{s:s, s:s%}", "type", "input_text", "text", text, n));
 }
 
 /* The session's description has no data of images and sounds, and no format of sounds. */
@@ -196,11 +200,10 @@ static json_t *input_parts(const json_t *message, const struct proto_text *text)
             add_text(parts, text->data + from, (size_t)at - from);
             from = (size_t)at;
         }
-        json_array_append_new(parts, media_part(m));
+        json_whole_append(parts, media_part(m));
     }
     add_text(parts, text->data + from, text->len - from);
-    if (!json_array_size(parts))
-        json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "input_text", "text", ""));
+    if (!json_array_size(parts)) json_whole_append(parts, json_pack("{s:s, s:s}", "type", "input_text", "text", ""));
     return parts;
 }
 
@@ -213,12 +216,12 @@ void response_add_input(json_t *list, const json_t *message, const struct respon
         response_add_answer(list, message, id, "completed", n + PROTO_CALLS_MAX); /* not the ids of the output */
     } else if (strcmp(role.data, "tool") == 0) {
         response_item_id(item, id, "fco", n);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:O, s:s%, s:s}", "id", item, "type", "function_call_output",
-                                              "call_id", json_object_get(message, "tool_call_id"), "output", text.data,
-                                              text.len, "status", "completed"));
+        json_whole_append(list, json_pack("{s:s, s:s, s:O, s:s%, s:s}", "id", item, "type", "function_call_output",
+                                          "call_id", json_object_get(message, "tool_call_id"), "output", text.data,
+                                          text.len, "status", "completed"));
     } else {
         response_item_id(item, id, "in", n);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", item, "type", "message", "status",
-                                              "completed", "role", role.data, "content", input_parts(message, &text)));
+        json_whole_append(list, json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", item, "type", "message", "status",
+                                          "completed", "role", role.data, "content", input_parts(message, &text)));
     }
 }

@@ -26,9 +26,14 @@ static json_t *nested_tool(const json_t *tool)
 {
     json_t *function = json_object(), *value;
     const char *name;
+    int r = 0;
     json_object_foreach((json_t *)tool, name, value)
     {
-        if (strcmp(name, "type") != 0 && !json_is_null(value)) json_object_set(function, name, value);
+        if (r == 0 && strcmp(name, "type") != 0 && !json_is_null(value)) r = json_object_set(function, name, value);
+    }
+    if (r < 0) {
+        json_decref(function);
+        return NULL;
     }
     return json_pack("{s:s, s:o}", "type", "function", "function", function);
 }

@@ -3,6 +3,7 @@
 #include "client/http/openai-logprobs.h"
 #include "client/http/responses.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 int response_logprobs_add(struct completion *c, const struct proto_event *e)
@@ -23,7 +24,7 @@ static json_t *without_bytes(const json_t *list, size_t from)
         size_t k;
         json_object_del(token, "bytes");
         json_array_foreach(json_object_get(token, "top_logprobs"), k, likely) json_object_del(likely, "bytes");
-        json_array_append_new(copy, token);
+        json_whole_append(copy, token);
     }
     return copy;
 }
@@ -43,7 +44,7 @@ json_t *response_logprobs_all(const struct completion *c)
 
 void response_logprobs_put(const struct completion *c, json_t *part)
 {
-    if (c->response->logprobs) json_object_set(part, "logprobs", c->response->logprobs);
+    if (c->response->logprobs) json_whole_set(part, "logprobs", json_incref(c->response->logprobs));
 }
 
 void response_logprobs_clear(struct completion *c)
@@ -62,6 +63,6 @@ void response_logprobs_put_whole(const struct completion *c, json_t *output)
     {
         const char *type = json_string_value(json_object_get(item, "type"));
         json_t *part = json_array_get(json_object_get(item, "content"), 0);
-        if (tokens && type && strcmp(type, "message") == 0) json_object_set(part, "logprobs", tokens);
+        if (tokens && type && strcmp(type, "message") == 0) json_whole_set(part, "logprobs", json_incref(tokens));
     }
 }

@@ -7,6 +7,7 @@
 #include "client/http/session-lookup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/units.h"
 #include <string.h>
 
@@ -118,7 +119,7 @@ static json_t *page_of(struct exchange *x, json_t *all)
     if (!order || strcmp(order, "asc") != 0) reverse(all);
     while (after && i < size && strcmp(id_at(all, i), after) != 0) i++;
     if (after) i++;
-    for (; i < size && json_array_size(data) < n; i++) json_array_append(data, json_array_get(all, i));
+    for (; i < size && json_array_size(data) < n; i++) json_whole_append(data, json_incref(json_array_get(all, i)));
     size_t got = json_array_size(data);
     return json_pack("{s:s, s:o, s:s?, s:s?, s:b}", "object", "list", "data", data, "first_id",
                      got ? id_at(data, 0) : NULL, "last_id", got ? id_at(data, got - 1) : NULL, "has_more", i < size);

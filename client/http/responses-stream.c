@@ -5,6 +5,7 @@
 #include "client/http/responses-logprobs.h"
 #include "client/http/responses.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <string.h>
 
 static json_t *usage_of(const struct completion *c)
@@ -28,8 +29,8 @@ static json_t *object_of(const struct completion *c, const char *status, json_t 
 /* Append an event with the members of @event, which is released. */
 static int put(struct completion *c, struct buf *out, const char *type, json_t *event)
 {
-    json_object_set_new(event, "type", json_string(type));
-    json_object_set_new(event, "sequence_number", json_integer((json_int_t)c->response->sequence++));
+    json_whole_set(event, "type", json_string(type));
+    json_whole_set(event, "sequence_number", json_integer((json_int_t)c->response->sequence++));
     return reply_put_event(out, type, event);
 }
 
@@ -100,8 +101,8 @@ static int put_piece(struct completion *c, struct buf *out, const char *type, co
     json_t *event = json_pack("{s:s, s:I, s:I, s:s%}", "item_id", item->id, "output_index", number(c), "content_index",
                               (json_int_t)0, key, text->data ? text->data : "", text->len);
     if (item->kind == RESPONSE_MESSAGE)
-        json_object_set_new(event, "logprobs",
-                            strcmp(key, "delta") == 0 ? response_logprobs_new(c) : response_logprobs_all(c));
+        json_whole_set(event, "logprobs",
+                       strcmp(key, "delta") == 0 ? response_logprobs_new(c) : response_logprobs_all(c));
     return put(c, out, type, event);
 }
 
@@ -142,7 +143,7 @@ static int close_item(struct completion *c, struct buf *out, const char *status)
     }
     json_t *whole = r == 0 ? item_of(c, status, true) : NULL;
     if (r == 0) r = put_item(c, out, "response.output_item.done", json_incref(whole));
-    if (whole) json_array_append_new(c->response->output, whole);
+    if (whole) json_whole_append(c->response->output, whole);
     buf_fini(&item->text);
     if (message) response_logprobs_clear(c);
     item->kind = RESPONSE_NO_ITEM;
@@ -218,7 +219,7 @@ static int put_fault(struct completion *c, struct buf *out, const struct fault *
 
 static void add_text(json_t *message, const char *key, const struct buf *text)
 {
-    if (text->len) json_object_set_new(message, key, json_stringn(text->data, text->len));
+    if (text->len) json_whole_set(message, key, json_stringn(text->data, text->len));
 }
 
 /* The answer as a message of a session. */
@@ -232,7 +233,7 @@ static json_t *message_of(const struct choice *a)
         json_t *o = json_pack("{s:s%, s:s%}", "id", call->id.data ? call->id.data : "", call->id.len, "name",
                               call->name.data ? call->name.data : "", call->name.len);
         add_text(o, "arguments", &call->arguments);
-        json_array_append_new(calls, o);
+        json_whole_append(calls, o);
     }
     return message;
 }

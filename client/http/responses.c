@@ -8,6 +8,7 @@
 #include "client/http/session-lookup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +20,10 @@ static int no_memory(struct completion *c)
 /* The note of the session: the fields that the response repeats, and the model as the client named it. */
 static int set_note(struct completion *c)
 {
-    json_auto_t *note = json_copy(c->response->echo);
+    json_t *note = json_copy(c->response->echo);
     struct proto_text *t = &c->request.note;
-    json_object_set_new(note, "model", json_string(completion_model(c)));
-    t->data = json_dumps(note, JSON_COMPACT);
+    json_whole_set(note, "model", json_string(completion_model(c)));
+    t->data = json_whole_text(note);
     if (!t->data) return no_memory(c);
     t->len = strlen(t->data);
     if (t->len <= PROTO_NOTE_MAX) return 0;

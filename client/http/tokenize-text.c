@@ -7,11 +7,12 @@
 #include "client/http/model-list.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 
 static json_t *list_of(const struct proto_event *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < e->n_ids; i++) json_array_append_new(list, json_integer(e->ids[i]));
+    for (size_t i = 0; i < e->n_ids; i++) json_whole_append(list, json_integer(e->ids[i]));
     return list;
 }
 

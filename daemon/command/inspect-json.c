@@ -4,7 +4,7 @@
 #include "daemon/encoder/encoder.h"
 #include "daemon/model/adapter.h"
 #include "daemon/model/backend.h"
-#include "daemon/request/json-whole.h"
+#include "libcommon/json-whole.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"

@@ -2,7 +2,7 @@
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/request/draft-model.h"
-#include "daemon/request/json-whole.h"
+#include "libcommon/json-whole.h"
 #include "daemon/request/named-users.h"
 #include "libcommon/hex.h"
 #include <jansson.h>

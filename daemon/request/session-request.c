@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests about sessions: list, show, rename, fork and remove. */
 #include "daemon/request/finish.h"
-#include "daemon/request/json-whole.h"
+#include "libcommon/json-whole.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "daemon/request/types.h"

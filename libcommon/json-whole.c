@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/json-whole.h"
-#include "libcommon/buf.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/utf8.h"
+#include <errno.h>
 #include <stdbool.h>
 
 static _Thread_local bool partial; /* a value is missing */
@@ -29,13 +29,19 @@ static int add(const char *text, size_t n, void *to)
 }
 
 /* jansson 2.14 ignores that there is no memory for the text of a key, so that the errors of add() count. */
+int json_whole_put(struct buf *out, json_t *json)
+{
+    if (json_dump_callback(json, add, out, JSON_COMPACT | JSON_ENCODE_ANY)) partial = true;
+    const int r = partial ? -ENOMEM : 0;
+    partial = false;
+    json_decref(json);
+    return r;
+}
+
 char *json_whole_text(json_t *json)
 {
     struct buf text = BUF_INIT;
     size_t n;
-    if (json_dump_callback(json, add, &text, JSON_COMPACT) || buf_append(&text, "", 1)) partial = true;
-    if (partial) buf_fini(&text);
-    partial = false;
-    json_decref(json);
+    if (json_whole_put(&text, json) || buf_append(&text, "", 1)) buf_fini(&text);
     return buf_steal(&text, &n);
 }

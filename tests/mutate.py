@@ -33,7 +33,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 EQUIVALENT = TOP / "tests" / "mutants-equivalent.txt"
 SOURCES = ["daemon/cache/**/*.c", "daemon/session/*.c", "daemon/sched/*.c", "daemon/io/*.c", "libcommon/frame.c", "libcommon/proto*.c"]
-TESTS = re.compile(r"^(session|kv-(pool|table)|eviction|prefix|disk|namespace|media-(cache|disk|memo|calls)|vector-cache|cache$|spill|sched-|frame|proto"
+TESTS = re.compile(r"^(session|kv-(pool|table)|eviction|prefix|disk|namespace|media-(cache|disk|memo|calls|table)|vector-cache|cache$|spill|sched-|frame|proto"
                    r"|accept-pace|account|close-apart|conn|listener|notify|idle-exit|memory-trim|pressure|server|service|sandbox|fetch-blocks|plan-view"
                    r"|engine$|states$|state-models|status-requests|batch-independence|churn|kv-groups|memory-pressure|configure$"
                    r"|admit|turn$|start$|step$|plan$|request|user$|named-users|mailbox|event-queue|public-prefixes|loaded-model|prepare"

@@ -27,5 +27,5 @@ struct spill {
     uint64_t state_retry, state_trim; /* no write, no search for files to remove before, us */
 };
 
-/* Open the disk and index its files, once the model's identity is known. */
+/* Open the disk and index its files, once the model's identity is known. Again it does nothing. */
 void spill_open(struct kv_cache *c);

@@ -60,7 +60,7 @@ void spill_states_open(struct kv_cache *c)
 {
     struct spill *t = c->spill;
     _cleanup_(freep) char *dir = NULL;
-    if (!c->state || t->states) return;
+    if (!c->state) return;
     struct disk_config config = {.payload = state_bytes(c),
                                  .unit = DISK_UNIT,
                                  .bytes_max = spill_state_bytes(c, t->config.cache_bytes),
@@ -163,7 +163,7 @@ static int write_state(struct kv_cache *c, const struct prefix_info *info)
 bool spill_state_evicting(void *ctx, const struct prefix_info *info)
 {
     struct kv_cache *c = ctx;
-    return c->spill && may_write(c, clock_now_usec()) && write_state(c, info) == 0;
+    return may_write(c, clock_now_usec()) && write_state(c, info) == 0;
 }
 
 /* --- in each turn --- */

@@ -243,7 +243,7 @@ static uint64_t idle_since(struct spill *t, uint64_t now, uint64_t steps)
 void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
 {
     struct spill *t = c->spill;
-    if (!t->disk && !t->given_up) spill_open(c);
+    spill_open(c);
     if (t->disk && !c->stopping) trim(c, now);
     bool idle = now - idle_since(t, now, steps) >= IDLE_USEC;
     spill_states_turn(c, now, idle);
@@ -296,7 +296,7 @@ void spill_flush(struct kv_cache *c, uint64_t until)
     if (clock_now_usec() < until) spill_open(c);
     const uint64_t now = clock_now_usec(), half = c->spill->states && now < until ? until - (until - now) / 2 : until;
     if (c->spill->disk) flush(c, half);
-    if (c->spill->states) spill_states_flush(c, until); /* no KV is found again without a state */
+    spill_states_flush(c, until); /* no KV is found again without a state */
     if (c->spill->disk && c->spill->states) flush(c, until);
 }
 

@@ -319,6 +319,8 @@ static void test_no_directory(void **state)
     assert_null(spill_states(&f->cache));
     assert_false(spill_count_states(&f->cache, &s));
     assert_true(fixture_on_disk(f, 1));
+    assert_int_equal(spill_next(&f->cache, 0), UINT64_MAX); /* there is nothing that it could write */
+    fixture_close(f, UINT64_MAX);
     assert_int_equal(f->state_reads, 0);
 }
 

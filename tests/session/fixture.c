@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -232,33 +231,6 @@ void fixture_reopen(struct fixture *g)
 {
     fixture_close(g);
     fixture_open(g);
-}
-
-static struct {
-    int was, to;
-    char text[4096];
-} heard = {-1, -1, ""};
-
-void fixture_listen(void)
-{
-    fflush(stderr);
-    heard.was = dup(2);
-    heard.to = memfd_create("warnings", MFD_CLOEXEC);
-    assert_true(heard.was >= 0 && heard.to >= 0 && dup2(heard.to, 2) == 2);
-    log_limit(LOG_WARNING);
-}
-
-const char *fixture_heard(void)
-{
-    log_limit(LOG_ERROR);
-    fflush(stderr);
-    assert_int_equal(dup2(heard.was, 2), 2);
-    close(heard.was);
-    const ssize_t n = pread(heard.to, heard.text, sizeof(heard.text) - 1, 0);
-    assert_true(n >= 0);
-    heard.text[n] = 0;
-    close(heard.to);
-    return heard.text;
 }
 
 uint64_t fixture_bytes(const struct fixture *g, uid_t uid)

@@ -54,7 +54,3 @@ uint64_t fixture_bytes(const struct fixture *g, uid_t uid);
 /* The bytes of a file, the caller's to free. */
 char *fixture_read(const char *path, size_t *n);
 void fixture_write(const char *path, const char *p, size_t n);
-
-/* Collect the warnings from now on. fixture_heard() ends that and returns them, valid until the next fixture_listen. */
-void fixture_listen(void);
-const char *fixture_heard(void);

@@ -52,12 +52,12 @@ static struct vector_entry *look(const struct vector_cache *c, const struct vect
 
 /* --- users --- */
 
-/* The user with @uid; NULL: there is none, and, with @make, no memory. */
-static struct vector_user *user_of(struct vector_cache *c, uid_t uid, bool make)
+/* The user with @uid, who is made if there is none; NULL: no memory. */
+static struct vector_user *user_of(struct vector_cache *c, uid_t uid)
 {
     struct vector_user *u = c->users;
     while (u && u->uid != uid) u = u->next;
-    if (u || !make) return u;
+    if (u) return u;
     u = calloc(1, sizeof(*u));
     if (!u) return NULL;
     u->uid = uid;
@@ -140,8 +140,9 @@ static void grow(struct vector_cache *c)
 
 bool vector_cache_find(struct vector_cache *c, const struct vector_key *key, uid_t uid, float *out, uint32_t *tokens)
 {
-    struct vector_user *u = c->bytes_max ? user_of(c, uid, true) : NULL;
-    struct vector_entry *e = u ? look(c, key, hash_of(key)) : NULL;
+    if (!c->bytes_max) return false;
+    struct vector_user *u = user_of(c, uid);
+    struct vector_entry *e = look(c, key, hash_of(key));
     if (u) *(e ? &u->stats.found : &u->stats.missed) += 1;
     if (!e) return false;
     list_out(e->user, e);
@@ -156,13 +157,12 @@ void vector_cache_add(struct vector_cache *c, const struct vector_key *key, uid_
 {
     const uint64_t hash = hash_of(key);
     size_t bytes = sizeof(struct vector_entry) + sizeof(void *) + c->dim * sizeof(*vector);
-    if (key->len > c->bytes_max || key->question_len > c->bytes_max) return;
-    bytes += key->question_len + key->len;
+    bytes += key->question_len + key->len; /* of texts in memory, so that the sum does not overflow */
     if (bytes > c->bytes_max || look(c, key, hash)) return;
     shrink(c, c->bytes_max - bytes);
     grow(c);
     forget_users(c);
-    struct vector_user *u = c->n_buckets ? user_of(c, uid, true) : NULL;
+    struct vector_user *u = c->n_buckets ? user_of(c, uid) : NULL;
     struct vector_entry *e = u ? malloc(bytes) : NULL;
     if (!e) return;
     *e = (struct vector_entry){.user = u,

@@ -82,11 +82,11 @@ static int index_file(struct media_disk *d, const char *name, const uint64_t id[
 
 static int scan(struct media_disk *d)
 {
-    int own = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    _cleanup_(closedirp) DIR *list = own < 0 ? NULL : fdopendir(own);
+    int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    _cleanup_(closedirp) DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list) {
         r = error_say(-errno, "cannot list %s: %s", d->path, strerror(errno));
-        closep(&own);
+        closep(&fd);
         return r;
     }
     for (struct dirent *x; (x = readdir(list));) {

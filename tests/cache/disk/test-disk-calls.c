@@ -7,9 +7,12 @@
 #include "tests/cache/disk/fixture.h"
 #include "tests/support/calls.h"
 #include "tests/support/memory.h"
+#include "tests/support/warnings.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool types_unknown; /* as on some file systems */
@@ -231,6 +234,53 @@ static void test_list_fails(void **state)
     disk_close(d);
 }
 
+static ino_t inode_of(const struct place *p, uint64_t i)
+{
+    const struct prefix_info info = fixture_info(i);
+    struct stat st;
+    assert_int_equal(stat(block_path(p, &info), &st), 0);
+    return st.st_ino;
+}
+
+/* One warning with the numbers of damaged files and what is wrong with the first of them. */
+static void test_scan_tells(void **state)
+{
+    const struct place *p = *state;
+    for (unsigned long which = 0; which < 2; which++) { /* the file that cannot be removed */
+        struct disk *d = open_plain(p);
+        char want[400];
+        for (uint64_t i = 1; i <= 2; i++) {
+            const struct prefix_info info = fixture_info(i);
+            assert_int_equal(fixture_write(d, i), 0);
+            assert_int_equal(truncate(block_path(p, &info), FIXTURE_FILE - 1), 0);
+        }
+        const struct prefix_info first = fixture_info(inode_of(p, 1) < inode_of(p, 2) ? 1 : 2);
+        calls_fail(CALL_UNLINK, which, EIO);
+        assert_int_equal(warnings_begin(), 0);
+        assert_int_equal(fixture_scan(d)->n, 0);
+        assert_true(calls_end());
+        snprintf(
+            want, sizeof(want),
+            "%s: of the KV blocks kept there 1 were no good and are removed, 1 cannot be; the first: %s is truncated "
+            "or has another size\n",
+            p->dir, strrchr(block_path(p, &first), '/') + 1);
+        assert_non_null(strstr(warnings_end(), want));
+        calls_fail(CALL_UNLINK, 0, EIO);
+        assert_int_equal(warnings_begin(), 0);
+        assert_int_equal(fixture_scan(d)->n, 0);
+        assert_true(calls_end());
+        assert_non_null(strstr(warnings_end(), "there 0 were no good and are removed, 1 cannot be"));
+        assert_int_equal(warnings_begin(), 0);
+        assert_int_equal(fixture_scan(d)->n, 0);
+        assert_non_null(strstr(warnings_end(), "there 1 were no good and are removed, 0 cannot be"));
+        assert_int_equal(warnings_begin(), 0);
+        assert_int_equal(fixture_scan(d)->n, 0);
+        assert_string_equal(warnings_end(), "");
+        expect_files(p, d, 0);
+        disk_close(d);
+    }
+}
+
 /* A scan that is stopped reads no file. */
 static void test_stopped(void **state)
 {
@@ -304,9 +354,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_in_parts),    T(test_write_fails), T(test_read_fails), T(test_open_fails), T(test_open_finds_nothing),
-        T(test_stale_errno), T(test_disk_open),   T(test_list_fails), T(test_stopped),    T(test_types),
-        T(test_memory),
+        T(test_in_parts),           T(test_write_fails), T(test_read_fails), T(test_open_fails),
+        T(test_open_finds_nothing), T(test_stale_errno), T(test_disk_open),  T(test_list_fails),
+        T(test_scan_tells),         T(test_stopped),     T(test_types),      T(test_memory),
     };
     log_init("test", LOG_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,14 +6,28 @@
 #include "tests/cache/media/fixture.h"
 #include "tests/support/calls.h"
 #include "tests/support/memory.h"
+#include "tests/support/warnings.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+static int flock_error; /* 0: the call works */
+
+int __wrap_flock(int fd, int operation)
+{
+    errno = flock_error;
+    return flock_error ? -1 : __real_flock(fd, operation);
+}
 
 /* --- files without a directory --- */
 
@@ -131,7 +145,7 @@ static void test_write_fails(void **state)
         calls_fail(faults[i / 2].call, faults[i / 2].call == CALL_WRITE ? i % 2 : 0, faults[i / 2].error);
         const int r = fixture_put(d, 1, 1);
         assert_true(calls_end());
-        assert_true(r == -faults[i / 2].error || (!faults[i / 2].error && r < 0));
+        assert_int_equal(r, faults[i / 2].error ? -faults[i / 2].error : -EIO);
         assert_non_null(strstr(error_text(r), "cannot write"));
         expect(d, 0, 0);
         assert_false(media_disk_has(d, &k));
@@ -319,7 +333,144 @@ static void test_too_many_values(void **state)
     const struct media_key k = fixture_key(1);
     struct embeddings few = {.n = (1u << 28) + 1, .dim = 1};
     assert_int_equal(media_disk_write(d, &k, 1, &few), -EFBIG);
+    media_disk_close(d);
+    d = fixture_open(state, 1);
+    few.n--; /* which a file may have, but there is no room */
+    assert_int_equal(media_disk_write(d, &k, 1, &few), -EDQUOT);
     expect(d, 0, 0);
+    media_disk_close(d);
+}
+
+/* --- what is in the way --- */
+
+static int open_disk(void **state, struct media_disk **d)
+{
+    const struct media_disk_config c = {.dir = ((struct place *)*state)->sub, .bytes_max = 1000 * FILE_BYTES};
+    return media_disk_open(d, &c);
+}
+
+static void test_directory(void **state)
+{
+    const struct place *p = *state;
+    struct media_disk *d = NULL;
+    char file[64], below[80], want[128];
+    snprintf(file, sizeof(file), "%s/file", p->dir);
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    snprintf(below, sizeof(below), "%s/below", file);
+    snprintf(want, sizeof(want), "%s is not a directory", file);
+    assert_int_equal(media_disk_open(&d, &(struct media_disk_config){.dir = below}), -ENOTDIR);
+    assert_string_equal(error_text(-ENOTDIR), want);
+    flock_error = ENOLCK;
+    assert_int_equal(open_disk(state, &d), -ENOLCK);
+    assert_non_null(strstr(error_text(-ENOLCK), "cannot lock "));
+    flock_error = EWOULDBLOCK;
+    assert_int_equal(open_disk(state, &d), -EBUSY);
+    assert_non_null(strstr(error_text(-EBUSY), "is in use by another hobd"));
+    flock_error = 0;
+    assert_null(d);
+}
+
+/* Damaged files and what a crash left are removed; only the former are told of. A file that cannot be opened now stays.
+ */
+static void test_start_removes(void **state)
+{
+    char path[128];
+    struct media_disk *d = fixture_open(state, 100);
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(fixture_put(d, 1, i), 0);
+    media_disk_close(d);
+    fixture_path(state, 7, path);
+    strcpy(strrchr(path, '.'), ".part");
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(warnings_begin(), 0);
+    d = fixture_open(state, 100);
+    assert_string_equal(warnings_end(), "");
+    expect(d, 2, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(fixture_put(d, 1, 7), 0); /* a whole file that did not get its name is removed, too */
+    media_disk_close(d);
+    char whole[128];
+    fixture_path(state, 7, whole);
+    assert_int_equal(rename(whole, path), 0);
+    d = fixture_open(state, 100);
+    expect(d, 2, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    media_disk_close(d);
+    fixture_path(state, 0, path);
+    assert_int_equal(truncate(path, 50), 0);
+    assert_int_equal(warnings_begin(), 0);
+    d = fixture_open(state, 100);
+    assert_non_null(strstr(warnings_end(), "/media: 1 damaged files were removed"));
+    expect(d, 1, 1);
+    media_disk_close(d);
+    fixture_path(state, 1, path);
+    calls_name(strrchr(path, '/') + 1);
+    calls_fail(CALL_OPEN, 0, EMFILE);
+    d = fixture_open(state, 100);
+    assert_true(calls_end());
+    expect(d, 0, 0);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(fixture_get(d, 1), 0); /* it can be read, though it is not counted */
+    media_disk_close(d);
+}
+
+/* No file is left that the table does not have. */
+static void test_write_without_memory(void **state)
+{
+    char path[128];
+    for (unsigned long n = 0, failed = 1; failed; n++) {
+        struct media_disk *d = fixture_open(state, 100);
+        struct embeddings *e;
+        const struct media_key k = fixture_key(1);
+        assert_int_equal(embeddings_new(&e, N, DIM), 0);
+        memory_fail(n);
+        const int r = media_disk_write(d, &k, 1, e);
+        failed = memory_end();
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        expect(d, !failed, 0);
+        fixture_path(state, 1, path);
+        assert_int_equal(access(path, F_OK), failed ? -1 : 0);
+        embeddings_unref(e);
+        media_disk_close(d);
+    }
+}
+
+/* --- times --- */
+
+static time_t time_of(void **state, uint32_t number)
+{
+    char path[128];
+    struct stat st;
+    fixture_path(state, number, path);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mtim.tv_sec;
+}
+
+/* A file has the time of its last use. The one that was used first gives room, also when the clock was set back. */
+static void test_times(void **state)
+{
+    enum { LATE = 4000000000 };
+    const struct timespec late[2] = {{.tv_sec = LATE}, {.tv_sec = LATE}};
+    const time_t now = time(NULL);
+    char path[128];
+    struct media_disk *d = fixture_open(state, 3);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(fixture_put(d, 1, i), 0);
+    assert_in_range(time_of(state, 0), now - 5, now + 100);
+    assert_int_equal(fixture_get(d, 0), 0);
+    assert_int_equal(fixture_put(d, 1, 3), 0);
+    assert_true(fixture_get(d, 1) == -ENOENT && fixture_get(d, 0) == 0);
+    media_disk_close(d);
+    fixture_path(state, 2, path);
+    assert_int_equal(utimensat(AT_FDCWD, path, late, 0), 0);
+    d = fixture_open(state, 3);
+    assert_int_equal(fixture_get(d, 0), 0);
+    assert_int_equal(fixture_get(d, 3), 0);
+    assert_true(time_of(state, 0) >= LATE && time_of(state, 3) >= LATE);
+    assert_int_equal(fixture_put(d, 1, 4), 0);
+    assert_int_equal(fixture_get(d, 2), -ENOENT); /* its time is that of no use since */
+    media_disk_close(d);
+    d = fixture_open(state, 3);
+    assert_int_equal(fixture_put(d, 1, 5), 0);
+    assert_int_equal(fixture_get(d, 0), -ENOENT);
     media_disk_close(d);
 }
 
@@ -339,6 +490,10 @@ int main(void)
         TEST(test_budget),
         TEST(test_file_system_does_not_tell),
         TEST(test_too_many_values),
+        TEST(test_directory),
+        TEST(test_start_removes),
+        TEST(test_write_without_memory),
+        TEST(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

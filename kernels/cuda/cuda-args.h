@@ -67,6 +67,45 @@ struct cuda_norm {
     uint32_t k;
 };
 
+/* act(gate) * up -> f or q. One warp for 32 columns: x, of a token: y. */
+struct cuda_gated {
+    const float *gate, *up;           /* [n][k]; up NULL: act(gate) */
+    const float *gate_bias, *up_bias; /* [k], or NULL */
+    float *f;
+    struct cuda_acts q;
+    uint32_t k, act; /* enum arch_activation */
+};
+
+#define CUDA_PIECE 64 /* blocks of 32 columns of a panel that are copied at once */
+#define CUDA_SLOTS 16 /* most pieces in shared memory */
+
+/* Pieces of weights in shared memory: where they begin; their number and size. */
+struct cuda_ring {
+    uint32_t from, slots, slot_bytes;
+};
+
+#define CUDA_ONE_THREADS 512
+
+/* See matmul-batch.cu. */
+#define CUDA_BATCH_ROW    144
+#define CUDA_BATCH_STAGES 3
+
+/* Products of one token. The input is the result of a norm, or @row, or m.x. */
+struct cuda_one {
+    struct cuda_matmul m;
+    struct cuda_norm norm;   /* x NULL: there is none. to: the joined row, or NULL */
+    const float *row;        /* [k], or NULL */
+    struct cuda_gated gated; /* f NULL: the products are the result; else it is f, of the products up and gate (0, 1) */
+    struct cuda_ring ring;
+    uint32_t wave; /* panels whose sums there is room for; with gated even */
+};
+
+/* Products of some tokens. */
+struct cuda_batch {
+    struct cuda_matmul m;
+    struct cuda_ring ring;
+};
+
 /* A token of the batch, as attention needs it. */
 struct cuda_token {
     uint32_t pos, block[2]; /* KV block of its position, in each group */
@@ -148,15 +187,6 @@ struct cuda_decode {
     struct cuda_attn attn;
     struct cuda_merge merge;
     uint32_t *done; /* [tokens][kv_heads] 0 before and after */
-};
-
-/* act(gate) * up -> f or q. One warp for 32 columns: x, of a token: y. */
-struct cuda_gated {
-    const float *gate, *up;           /* [n][k]; up NULL: act(gate) */
-    const float *gate_bias, *up_bias; /* [k], or NULL */
-    float *f;
-    struct cuda_acts q;
-    uint32_t k, act; /* enum arch_activation */
 };
 
 /* Bias, scale and softcap of logits. */

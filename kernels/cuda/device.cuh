@@ -77,11 +77,13 @@ template <int n> __device__ static inline float fold(float x)
     return x;
 }
 
+/* The largest of a warp's values; a NaN is ignored. The order of floats is that of integers whose sign is extended. */
 __device__ static inline float warp_max(float x)
 {
-#pragma unroll
-    for (int h = 16; h; h /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, h));
-    return x;
+    int i = __float_as_int(x);
+    i = (i & 0x7fffffff) > 0x7f800000 ? INT32_MIN : i ^ (i >> 31 & 0x7fffffff);
+    i = __reduce_max_sync(ALL, i);
+    return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
 }
 
 /* The code of @x with the scale @d. */
@@ -91,19 +93,59 @@ __device__ static inline int code(float x, float d)
     return v > 127.0f ? 127 : v > -127.0f ? (int)v : -127; /* a NaN is no int */
 }
 
+/* x / d as the compiler's code computes it, without its branch for odd exponents: for d of 2^-90 … 2^90. Rounded
+ * correctly where x is at least 2^-100 and the result 1/4 … 2^100 or, with an integer d below 2^24, at least 2^-100;
+ * smaller results stay below 1/4. */
+__device__ static inline float divide_(float x, float d)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(d));
+    y = fma_(y, fma_(-d, y, 1.0f), y);
+    const float q = x * y;
+    return fma_(y, fma_(-d, q, x), q);
+}
+
+/* What a warp makes of 32 values, one for each lane. */
+struct coded {
+    float d;
+    int code, half[2]; /* sums of the codes of the lanes 0 … 15 and 16 … 31 */
+};
+
+/* Of N times 32 values. */
+template <int N> __device__ static inline void encode(const float x[N], struct coded c[N])
+{
+    float amax[N];
+    bool even = true; /* the exponents are */
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const uint32_t v = __float_as_uint(x[i]) & 0x7fffffffu; /* a NaN is ignored */
+        amax[i] = __uint_as_float(__reduce_max_sync(ALL, v > 0x7f800000u ? 0 : v));
+        even &= amax[i] > 0x1p-80f && amax[i] < 0x1p90f;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        c[i].d = even ? divide_(amax[i], 127.0f) : 0.0f;
+        c[i].code = even ? __float2int_rn(divide_(x[i], c[i].d)) : 0;
+        if (even) c[i].code = x[i] == x[i] ? max(-127, min(127, c[i].code)) : -127;
+    }
+    if (!even)
+        for (int i = 0; i < N; i++) c[i].d = amax[i] / 127.0f, c[i].code = code(x[i], c[i].d);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int sum = __reduce_add_sync(ALL, threadIdx.x % CUDA_WARP < 16 ? c[i].code : c[i].code * 65536);
+        c[i].half[0] = (int16_t)sum, c[i].half[1] = (sum - c[i].half[0]) / 65536;
+    }
+}
+
 /* A warp quantizes 32 columns, number @block of row @row of k columns: one for each lane. */
 __device__ static inline void quantize(const struct cuda_acts &a, uint32_t row, uint32_t k, uint32_t block, float x)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP;
-    float amax = 0.0f, v = fabsf(x);
-    amax = v > amax ? v : amax; /* a NaN is ignored */
-    const float d = warp_max(amax) / 127.0f;
-    int c = code(x, d), sum = c;
-    a.q[(uint64_t)row * k + block * CUDA_WARP + lane] = (int8_t)c;
-#pragma unroll
-    for (int h = 8; h; h /= 2) sum += __shfl_xor_sync(ALL, sum, h);
-    const int all = sum + __shfl_xor_sync(ALL, sum, 16);
+    struct coded c;
+    encode<1>(&x, &c);
     const uint64_t at = (uint64_t)block * a.ld + row;
-    if (lane == 0) *(float2 *)(a.d + at * 2) = make_float2(d, (float)all * d);
-    if (lane % 16 == 0) a.s[at * 2 + lane / 16] = (int16_t)sum;
+    a.q[(uint64_t)row * k + block * CUDA_WARP + lane] = (int8_t)c.code;
+    if (lane) return;
+    *(float2 *)(a.d + at * 2) = make_float2(c.d, (float)(c.half[0] + c.half[1]) * c.d);
+    *(short2 *)(a.s + at * 2) = make_short2((short)c.half[0], (short)c.half[1]);
 }

@@ -35,9 +35,15 @@ struct pair {
     uint32_t lo, hi;
 };
 
+/* A value of the weights, which lie in shared memory (H) or in global memory. */
+template <bool H, typename V> __device__ static inline V get(const uint8_t *p, uint32_t i = 0)
+{
+    return H ? ((const V *)p)[i] : __ldg((const V *)p + i);
+}
+
 __device__ static inline uint32_t word(const uint8_t *p)
 {
-    return __ldg((const uint32_t *)p);
+    return get<false, uint32_t>(p);
 }
 
 /* Each byte minus @bias (0 … 128), modulo 256; bytes of at most 7 bits, or any if the bias is 128. */
@@ -60,15 +66,15 @@ struct raw {
     uint32_t a, b, c, d;
 };
 
-template <int W>
+template <int W, bool H = false>
 __device__ static inline struct raw read_raw(const struct cuda_form &f, const uint8_t *w, int row, int t)
 {
     struct raw x = {0, 0, 0, 0};
     w += 4 * row;
-    if (W == 8) x.a = word(w + 64 * t), x.b = word(w + 64 * t + 256);
-    if (W >= 4 && W <= 6) x.a = word(w + 64 * t);
-    if (W == 2 || W == 3 || W == 6) x.c = word(w + f.pairs), x.d = word(w + f.pairs + 64);
-    if (W == 3 || W == 5) x.b = word(w + f.bits);
+    if (W == 8) x.a = get<H, uint32_t>(w + 64 * t), x.b = get<H, uint32_t>(w + 64 * t + 256);
+    if (W >= 4 && W <= 6) x.a = get<H, uint32_t>(w + 64 * t);
+    if (W == 2 || W == 3 || W == 6) x.c = get<H, uint32_t>(w + f.pairs), x.d = get<H, uint32_t>(w + f.pairs + 64);
+    if (W == 3 || W == 5) x.b = get<H, uint32_t>(w + f.bits);
     return x;
 }
 
@@ -108,6 +114,23 @@ __device__ static inline struct place place_of(const struct cuda_form &f, const 
     return p;
 }
 
+/* From the place of a block to that @n blocks later: in the same group, or by whole groups. */
+__device__ static inline struct place within(const struct cuda_form &f, struct place p, uint32_t n)
+{
+    const uint32_t group = f.shift ? 0 : f.group * n;
+    p.group += group;
+    p.codes += f.shift ? f.step * n : group;
+    p.sub += f.shift ? f.sub_step * n : group;
+    return p;
+}
+
+__device__ static inline struct place beyond(const struct cuda_form &f, struct place p, uint32_t n)
+{
+    const uint32_t bytes = (n >> f.shift) * f.group;
+    p.group += bytes, p.codes += bytes, p.sub += bytes;
+    return p;
+}
+
 /* The scales of one row and block: dw and mw, and the factors of both halves. */
 struct scale {
     float d, m;
@@ -120,21 +143,22 @@ __device__ static inline float e8m0(uint32_t e)
     return __uint_as_float(e < 2 ? 0x200000u << e : (e - 1u) << 23);
 }
 
-template <int S, bool M>
+template <int S, bool M, bool H = false>
 __device__ static inline struct scale scale_of(const struct cuda_form &f, const struct place &p, int row)
 {
     struct scale s;
-    s.d = (S == E8M0 ? e8m0(__ldg(p.sub + row)) : half_(__ldg((const uint16_t *)(p.group + f.d) + row))) * f.unit;
-    s.m = M ? half_(__ldg((const uint16_t *)(p.group + f.m) + row)) : 0.0f;
+    s.d = (S == E8M0 ? e8m0(get<H, uint8_t>(p.sub, row)) : half_(get<H, uint16_t>(p.group + f.d, row)));
+    if (S == SUB || S == HALVES) s.d = s.d * f.unit; /* that of others is 1 */
+    s.m = M ? half_(get<H, uint16_t>(p.group + f.m, row)) : 0.0f;
     s.sub[0] = s.sub[1] = s.min[0] = s.min[1] = 1;
     if (S == SUB) {
-        s.d = s.d * (float)(int8_t)__ldg(p.sub + row);
-        if (M) s.m = s.m * -(float)__ldg(p.sub + CUDA_ROWS + row);
+        s.d = s.d * (float)(int8_t)get<H, uint8_t>(p.sub, row);
+        if (M) s.m = s.m * -(float)get<H, uint8_t>(p.sub, CUDA_ROWS + row);
     }
     if (S == HALVES) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint8_t c = __ldg(p.sub + h * CUDA_ROWS + row);
+            const uint8_t c = get<H, uint8_t>(p.sub, h * CUDA_ROWS + row);
             s.sub[h] = M ? c & 15 : (int8_t)c;
             s.min[h] = c >> 4;
         }

@@ -200,5 +200,7 @@ void cuda_forget_graphs(struct cuda *c);
 /* Start cuda_norm for @n rows. */
 int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a);
 
-/* Join what is pending to the residual stream; h = the norm @w of it (NULL: a copy), quantized if @set needs it. */
-int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n);
+/* Join what is pending to the residual stream, and multiply @set with the norm @w of it (NULL: the stream itself).
+ * @gated: what follows the products up and gate of one token, or NULL. */
+int cuda_norm_products(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n,
+                       const struct cuda_gated *gated);

@@ -13,27 +13,59 @@ static uint32_t divide(uint32_t a, uint32_t b)
 
 /* --- products --- */
 
-/* Products of one type. */
-static int multiply(const struct cuda_pass *p, enum kern_type type, struct cuda_matmul *a)
+/* The products of @set that have the type of the first, for @a. Returns their number. */
+static uint32_t take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a)
 {
-    return cuda_multiply(&p->c->device, &p->c->kern.kinds[type], a, CUDA_BEST);
+    uint32_t end = 0;
+    a->n = p->n;
+    a->k = set->m->k;
+    for (; end < n && set[end].m->type == set->m->type; end++) {
+        const struct matrix *m = set[end].m;
+        a->of[a->n_products++] = (struct cuda_matrix){.panels = cuda_weight(p->c, m->panels),
+                                                      .out = set[end].out,
+                                                      .rows = m->rows,
+                                                      .ld = m->rows,
+                                                      .panel_bytes = (uint32_t)m->panel_bytes};
+    }
+    return end;
+}
+
+/* All products have a kernel for the pass's only token, with @together panels in a CTA. */
+static bool alone(const struct cuda_pass *p, const struct product *set, uint32_t n, unsigned together)
+{
+    bool all = p->n == 1;
+    for (uint32_t i = 0; all && i < n; i++)
+        all = cuda_one_fits(&p->c->kern.kinds[set[i].m->type], set[i].m->k, together);
+    return all;
+}
+
+/* The same for this token, with what comes before them in @in. */
+static int multiply_one(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in)
+{
+    int r = 0;
+    for (uint32_t i = 0; !r && i < n;) {
+        struct cuda_one a = *in;
+        const enum kern_type type = set[i].m->type;
+        if (i) a.norm.to = NULL;
+        i += take_products(p, set + i, n - i, &a.m);
+        r = cuda_multiply_one(&p->c->device, &p->c->kern.kinds[type], &a);
+    }
+    return r;
 }
 
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
                   const struct cuda_acts *acts)
 {
     int r = 0;
-    for (uint32_t i = 0, end; !r && i < n; i = end) {
-        struct cuda_matmul a = {.n = p->n, .k = set[i].m->k, .f = f, .x = *acts};
-        for (end = i; end < n && set[end].m->type == set[i].m->type; end++) {
-            const struct matrix *m = set[end].m;
-            a.of[a.n_products++] = (struct cuda_matrix){.panels = cuda_weight(p->c, m->panels),
-                                                        .out = set[end].out,
-                                                        .rows = m->rows,
-                                                        .ld = m->rows,
-                                                        .panel_bytes = (uint32_t)m->panel_bytes};
-        }
-        r = multiply(p, set[i].m->type, &a);
+    if (alone(p, set, n, 1)) {
+        const struct cuda_one in = {.m.x = *acts};
+        return multiply_one(p, set, n, &in);
+    }
+    for (uint32_t i = 0; !r && i < n;) {
+        const enum kern_type type = set[i].m->type;
+        struct cuda_matmul a = {.f = f, .x = *acts};
+        i += take_products(p, set + i, n - i, &a);
+        r = cuda_multiply(&p->c->device, &p->c->kern.kinds[type], &a, CUDA_BEST);
     }
     return r;
 }
@@ -55,7 +87,8 @@ int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a)
     return cuda_launch(&c->device, c->kern.norm, g, a);
 }
 
-int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n)
+int cuda_norm_products(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n,
+                       const struct cuda_gated *gated)
 {
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
@@ -65,13 +98,21 @@ int cuda_norm_rows(struct cuda_pass *p, const float *w, const struct product *se
                           .post = cuda_weight(c, p->post),
                           .out_scale = cuda_weight(c, p->out_scale),
                           .w = cuda_weight(c, w),
-                          .f = plain(set, n) ? c->buf.h : NULL,
                           .eps = s->rms_eps,
                           .residual = s->scale.residual,
                           .k = s->dim};
-    if (cpu_quantized(set, n)) a.q = c->buf.h_acts;
+    const bool joins = p->pending;
     p->pending = false;
-    return cuda_start_norm(c, p->n, &a);
+    if (w && alone(p, set, n, 1)) { /* all CTAs read the stream, so the joined one has another place */
+        struct cuda_one in = {.norm = a};
+        if (joins) in.norm.to = p->x = p->x == c->buf.kept ? c->buf.x : c->buf.kept;
+        if (gated) in.gated = *gated;
+        return multiply_one(p, set, n, &in);
+    }
+    if (plain(set, n)) a.f = c->buf.h;
+    if (cpu_quantized(set, n)) a.q = c->buf.h_acts;
+    int r = cuda_start_norm(c, p->n, &a);
+    return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);
 }
 
 /* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
@@ -106,8 +147,7 @@ static int attention_block(struct cuda_pass *p, bool last)
     const uint32_t n = w->v.rows ? 3 : 2;
     const struct cuda_view *view =
         &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
-    int r = cuda_norm_rows(p, w->attn_norm, in, n);
-    if (!r) r = cuda_products(p, in, n, c->buf.h, &c->buf.h_acts);
+    int r = cuda_norm_products(p, w->attn_norm, in, n, NULL);
     const bool joined = cuda_decodes(p, view);
     if (!r && joined) r = cuda_decode(p, view, cpu_quantized(&out, 1));
     if (!r && !joined) r = cuda_place_heads(p);
@@ -118,19 +158,36 @@ static int attention_block(struct cuda_pass *p, bool last)
     return r;
 }
 
-static int activate(const struct cuda_pass *p, const struct product *down, bool gate)
+static struct cuda_gated gated_of(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    struct cuda_gated a = {.gate = gate ? c->buf.gate : c->buf.up,
-                           .up = gate ? c->buf.up : NULL,
-                           .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
-                           .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
-                           .k = w->up.rows,
-                           .act = c->host.base.hparams.desc->activation};
+    const bool gate = !c->host.base.hparams.desc->block.no_gate;
+    return (struct cuda_gated){.gate = gate ? c->buf.gate : c->buf.up,
+                               .up = gate ? c->buf.up : NULL,
+                               .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
+                               .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
+                               .k = w->up.rows,
+                               .act = c->host.base.hparams.desc->activation};
+}
+
+/* The activation, and the product behind it. */
+static int finish(const struct cuda_pass *p, const struct product *down)
+{
+    const struct cuda *c = p->c;
+    struct cuda_gated a = gated_of(p);
     if (plain(down, 1)) a.f = c->buf.gate;
     if (cpu_quantized(down, 1)) a.q = c->buf.gated_acts;
-    return cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
+    int r = cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
+    return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
+}
+
+/* The norm, the products and the activation are one kernel. */
+static bool one_kernel(const struct cuda_pass *p, const struct product *in, const struct product *down)
+{
+    const struct layer *w = p->cpu.w;
+    return w->ffn_norm && w->gate.type == w->up.type && w->gate.rows == w->up.rows && alone(p, in, 2, 2) &&
+           alone(p, down, 1, 1);
 }
 
 static int feed_forward_block(struct cuda_pass *p)
@@ -140,10 +197,12 @@ static int feed_forward_block(struct cuda_pass *p)
     const bool gate = !c->host.base.hparams.desc->block.no_gate;
     const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
     const struct product down = {&w->down, c->buf.h};
-    int r = cuda_norm_rows(p, w->ffn_norm, in, gate ? 2 : 1);
-    if (!r) r = cuda_products(p, in, gate ? 2 : 1, c->buf.h, &c->buf.h_acts);
-    if (!r) r = activate(p, &down, gate);
-    if (!r) r = cuda_products(p, &down, 1, c->buf.gate, &c->buf.gated_acts);
+    const bool joined = gate && one_kernel(p, in, &down);
+    struct cuda_gated a = gated_of(p);
+    a.f = c->buf.gate;
+    int r = cuda_norm_products(p, w->ffn_norm, in, gate ? 2 : 1, joined ? &a : NULL);
+    const struct cuda_one row = {.row = c->buf.gate};
+    if (!r) r = joined ? multiply_one(p, &down, 1, &row) : finish(p, &down);
     leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
     return r;
 }

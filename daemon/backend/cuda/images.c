@@ -4,11 +4,22 @@
 #include "cuda-attn-many.h"
 #include "cuda-attn.h"
 #include "cuda-heads.h"
+#include "cuda-matmul-batch.h"
 #include "cuda-matmul-few.h"
 #include "cuda-matmul-float.h"
 #include "cuda-matmul-many.h"
+#include "cuda-matmul-one.h"
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {cuda_vector,     cuda_heads,        cuda_attn,        cuda_attn_few, cuda_attn_many,
-                                   cuda_matmul_few, cuda_matmul_float, cuda_matmul_many, NULL};
+const void *const cuda_images[] = {cuda_vector,
+                                   cuda_heads,
+                                   cuda_attn,
+                                   cuda_attn_few,
+                                   cuda_attn_many,
+                                   cuda_matmul_one,
+                                   cuda_matmul_batch,
+                                   cuda_matmul_few,
+                                   cuda_matmul_float,
+                                   cuda_matmul_many,
+                                   NULL};

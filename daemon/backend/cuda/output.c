@@ -26,8 +26,7 @@ int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
     struct cuda_pass rows = *p;
     rows.n = n;
     rows.x = p->x + (size_t)first * s->dim;
-    int r = cuda_norm_rows(&rows, c->host.weights.output_norm, &out, 1);
-    if (!r) r = cuda_products(&rows, &out, 1, c->buf.h, &c->buf.h_acts);
+    int r = cuda_norm_products(&rows, c->host.weights.output_norm, &out, 1, NULL);
     const struct cuda_logits a = {.x = c->buf.logits,
                                   .bias = cuda_weight(c, out.m->bias),
                                   .scale = s->scale.logits,

@@ -7,6 +7,8 @@
 #define FEW_THREADS    256 /* or twice as many, where there are few CTAs */
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
+#define BATCH_SHARED   (216u << 10)
+#define BATCH_WARPS    4 /* most warps of a CTA */
 #define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8 /* of a CTA of cuda_many_* */
 #define MANY_THREADS   256
@@ -56,6 +58,13 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     out->form = form_of(f);
     name_kind(name, sizeof(name), "few", f);
     int r = cuda_kernel(d, &out->few, name, 0);
+    name_kind(name, sizeof(name), "one", f);
+    if (!r && d->early) r = cuda_kernel(d, &out->one, name, CUDA_ONE_SHARED);
+    static const char *const batches[] = {"eight", "sixteen", "double"};
+    for (size_t i = 0; !r && d->early && i < 3; i++) {
+        name_kind(name, sizeof(name), batches[i], f);
+        r = cuda_kernel(d, &out->batch[i], name, BATCH_SHARED);
+    }
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
     name_kind(name, sizeof(name), "some", f);
@@ -105,7 +114,8 @@ static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k,
     return cuda_launch(d, k->many, many, a);
 }
 
-int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
+/* Set what all kernels need. */
+static void count_panels(const struct cuda_kind *k, struct cuda_matmul *a)
 {
     a->panels = 0;
     for (uint32_t i = 0; i < a->n_products; i++) {
@@ -113,8 +123,89 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
         a->panels += divide(a->of[i].rows, CUDA_ROWS);
     }
     a->form = k->form;
+}
+
+/* Bytes of shared memory of cuda_one_*: of the activations; of a panel's sums; of a piece. */
+static unsigned one_input(uint32_t k)
+{
+    return (k / CUDA_WARP * (CUDA_WARP + 12) + 127) / 128 * 128;
+}
+
+static unsigned one_sums(const struct cuda_form *f, uint32_t k)
+{
+    return k / CUDA_WARP * CUDA_ROWS * (f->m ? 16 : 8);
+}
+
+static unsigned one_piece(const struct cuda_form *f, uint32_t k)
+{
+    const unsigned blocks = k / CUDA_WARP;
+    return ((blocks < CUDA_PIECE ? blocks : CUDA_PIECE) >> f->shift) * f->group;
+}
+
+bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned together)
+{
+    const unsigned sums = together * one_sums(&k->form, columns), row = 2 * columns * (unsigned)sizeof(float);
+    return k->one && one_input(columns) + one_piece(&k->form, columns) + (sums > row ? sums : row) <= CUDA_ONE_SHARED;
+}
+
+/* Divide shared memory: as many pieces and sums as there is room for, up to all of a CTA. */
+static struct cuda_grid fit_one(const struct cuda_device *d, struct cuda_one *a)
+{
+    const unsigned pieces = divide(a->m.k, CUDA_PIECE * CUDA_WARP), sums = one_sums(&a->m.form, a->m.k);
+    const unsigned row = a->norm.x ? 2 * a->m.k * (unsigned)sizeof(float) : 0;
+    const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
+    struct cuda_grid g = {units, 1, CUDA_ONE_THREADS, 0};
+    if (g.x > (unsigned)d->processors) g.x = (unsigned)d->processors;
+    a->wave = divide(units, g.x) * each;
+    a->ring.slots = a->wave * pieces < CUDA_SLOTS ? a->wave * pieces : CUDA_SLOTS;
+    a->ring.from = one_input(a->m.k);
+    a->ring.slot_bytes = one_piece(&a->m.form, a->m.k);
+    for (;;) {
+        const unsigned all = a->wave * sums, ring = a->ring.slots * a->ring.slot_bytes;
+        g.shared = a->ring.from + ring + (all > row ? all : row);
+        if (g.shared <= CUDA_ONE_SHARED || (a->wave == each && a->ring.slots == 1)) return g;
+        if (a->wave > each && (all > ring || a->ring.slots == 1))
+            a->wave = divide(a->wave, 2 * each) * each;
+        else
+            a->ring.slots--;
+    }
+}
+
+int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a)
+{
+    count_panels(k, &a->m);
+    return cuda_launch(d, k->one, fit_one(d, a), a);
+}
+
+/* Bytes of a stage of a warp: see matmul-batch.cu. */
+static unsigned batch_stage(unsigned tokens)
+{
+    return tokens * (CUDA_BATCH_ROW + 4 * 12);
+}
+
+/* A CTA has two panels where there are many and a warp 16 tokens. */
+static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m)
+{
+    struct cuda_batch a = {.m = *m};
+    const unsigned processors = (unsigned)d->processors, tokens = m->n <= 16 ? 8 : 16;
+    const unsigned together = tokens == 16 && m->panels > 3 * processors ? 2 : 1, all = divide(m->n, tokens);
+    const unsigned warps = all < BATCH_WARPS ? all : BATCH_WARPS, parts = divide(m->k, CUDA_PIECE * CUDA_WARP);
+    struct cuda_grid g = {divide(m->panels, together), divide(m->n, warps * tokens), warps * CUDA_WARP, 0};
+    const unsigned ctas = divide(g.x * g.y, processors), room = BATCH_SHARED / (ctas < 6 ? ctas : 6);
+    a.ring.from = (warps * CUDA_BATCH_STAGES * batch_stage(tokens) + 127) / 128 * 128;
+    a.ring.slot_bytes = one_piece(&m->form, m->k);
+    a.ring.slots = together * parts < CUDA_SLOTS ? together * parts : CUDA_SLOTS;
+    while (a.ring.slots > together && a.ring.from + a.ring.slots * a.ring.slot_bytes > room) a.ring.slots--;
+    g.shared = a.ring.from + a.ring.slots * a.ring.slot_bytes;
+    return cuda_launch(d, k->batch[tokens == 8 ? 0 : together], g, &a);
+}
+
+int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
+{
+    count_panels(k, a);
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
+    if (k->batch[0] && (which == CUDA_USE_BATCH || few)) return multiply_batch(d, k, a);
     if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)
         return multiply_few(d, k, a, which == CUDA_USE_SEVERAL || (few && a->n > FEW_TOKENS));
     return multiply_many(d, k, a, which);

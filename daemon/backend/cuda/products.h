@@ -4,12 +4,15 @@
 #include "daemon/backend/cuda/device.h"
 #include "kernels/cuda/cuda-args.h"
 #include "kernels/kernels.h"
+#include <stdbool.h>
 
-#define CUDA_FEW_MOST 64 /* most tokens for which the kernels for few are used */
+#define CUDA_ONE_SHARED (216u << 10) /* most shared memory of cuda_one_* */
+#define CUDA_FEW_MOST   64           /* most tokens for which the kernels for few are used */
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
     CUfunction few, several, some, many; /* of float types: few alone */
+    CUfunction one, batch[3];            /* of quantized types, where the device has bulk copies, or NULL */
     struct cuda_form form;
     uint32_t width; /* bits of a code */
 };
@@ -18,7 +21,13 @@ struct cuda_kind {
 int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type);
 
 /* Which kernel computes: that which is best for the tokens, or always the same. Of float types there is one. */
-enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SEVERAL, CUDA_USE_SOME, CUDA_USE_MANY };
+enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SEVERAL, CUDA_USE_SOME, CUDA_USE_MANY, CUDA_USE_BATCH };
 
 /* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);
+
+/* cuda_multiply_one can be used for matrices of @columns columns, where a CTA needs @together panels at once: 1, or 2
+ * for the products gate and up with their activation. It starts the products of one token; @a->m as above, ring and
+ * wave are set. */
+bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned together);
+int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a);

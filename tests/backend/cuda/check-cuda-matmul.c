@@ -25,39 +25,71 @@ static struct cuda_acts upload_acts(const struct kern_acts *x)
     return a;
 }
 
-/* @n_products matrices of up to @rows rows. */
-static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff stuff, unsigned n_products)
+/* The products of a case: the device's, and the panels that they are copies of. */
+struct products {
+    enum kern_type type;
+    struct cuda_kind kind;
+    struct cuda_matmul a;
+    uint8_t *panels[CUDA_PRODUCTS];
+    size_t ld;
+};
+
+/* @n matrices of up to @rows rows. */
+static struct products random_products(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, unsigned n)
 {
     const size_t stride = k / kern_type_block(t) * kern_type_bytes(t), each = kern_panel_bytes(t, k);
-    struct cuda_kind kind;
-    struct cuda_matmul a = {.n_products = n_products, .n = (uint32_t)n, .k = (uint32_t)k};
-    struct kern_acts x;
-    float *want[CUDA_PRODUCTS];
-    size_t ld = rows + rng_below(3);
-    fill_acts(&x, t, n, k, stuff);
-    if (x.f)
-        a.f = dev_up(x.f, n * k * sizeof(float));
-    else
-        a.x = upload_acts(&x);
-    for (unsigned i = 0; i < n_products; i++) {
+    struct products p = {.type = t, .a = {.n_products = n, .k = (uint32_t)k}, .ld = rows + rng_below(3)};
+    assert_int_equal(cuda_kind(&device, &p.kind, t), 0);
+    for (unsigned i = 0; i < n; i++) {
         const unsigned own = i ? 1 + rng_below(rows) : rows, panels = (own + KERN_ROWS - 1) / KERN_ROWS;
-        uint8_t *src = mem(stride * own), *panel = mem(panels * each);
+        uint8_t *src = mem(stride * own);
+        p.panels[i] = mem(panels * each);
         fill_source(t, src, k / kern_type_block(t) * own, stuff);
-        for (unsigned p = 0, left = own; p < panels; p++, left -= KERN_ROWS)
-            kern_panel_pack(t, panel + p * each, src + p * KERN_ROWS * stride, stride, left < 16 ? left : 16, k);
-        want[i] = mem(n * ld * sizeof(float));
-        ref->matmul[t](want[i], ld, panel, &x, own);
-        a.of[i] = (struct cuda_matrix){
-            .panels = dev_up(panel, panels * each), .rows = own, .ld = (uint32_t)ld, .panel_bytes = (uint32_t)each};
+        for (unsigned j = 0, left = own; j < panels; j++, left -= KERN_ROWS)
+            kern_panel_pack(t, p.panels[i] + j * each, src + j * KERN_ROWS * stride, stride, left < 16 ? left : 16, k);
+        p.a.of[i] = (struct cuda_matrix){.panels = dev_up(p.panels[i], panels * each),
+                                         .rows = own,
+                                         .ld = (uint32_t)p.ld,
+                                         .panel_bytes = (uint32_t)each};
     }
-    assert_int_equal(cuda_kind(&device, &kind, t), 0);
-    for (enum cuda_which which = CUDA_BEST; which <= (kind.many ? CUDA_USE_MANY : CUDA_BEST); which++) {
-        for (unsigned i = 0; i < n_products; i++) a.of[i].out = dev_poisoned(n * ld * sizeof(float));
-        assert_int_equal(cuda_multiply(&device, &kind, &a, which), 0);
-        for (unsigned i = 0; i < n_products; i++)
-            same_floats(dev_down(a.of[i].out, n * ld * sizeof(float)), want[i], n * ld,
-                        "%s kernel %d product %u rows %u n %zu k %zu stuff %d", kern_type_name(t), which, i,
-                        a.of[i].rows, n, k, stuff);
+    return p;
+}
+
+static void poison(struct products *p, size_t n)
+{
+    for (unsigned i = 0; i < p->a.n_products; i++) p->a.of[i].out = dev_poisoned(n * p->ld * sizeof(float));
+}
+
+/* The products are those of @x by the definition. */
+static void same_products(const struct products *p, const struct kern_acts *x, const char *what)
+{
+    for (unsigned i = 0; i < p->a.n_products; i++) {
+        float *want = mem(x->n * p->ld * sizeof(*want));
+        ref->matmul[p->type](want, p->ld, p->panels[i], x, p->a.of[i].rows);
+        same_floats(dev_down(p->a.of[i].out, x->n * p->ld * sizeof(float)), want, x->n * p->ld,
+                    "%s %s product %u rows %u n %zu k %zu", kern_type_name(p->type), what, i, p->a.of[i].rows, x->n,
+                    x->k);
+    }
+}
+
+static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff stuff, unsigned n_products)
+{
+    static const char *const names[] = {"best kernel", "few", "several", "some", "many", "batch"};
+    struct products p = random_products(t, rows, k, stuff, n_products);
+    struct kern_acts x;
+    fill_acts(&x, t, n, k, stuff);
+    p.a.n = (uint32_t)n;
+    if (x.f)
+        p.a.f = dev_up(x.f, n * k * sizeof(float));
+    else
+        p.a.x = upload_acts(&x);
+    for (enum cuda_which which = CUDA_BEST; which <= (p.kind.batch[0] ? CUDA_USE_BATCH
+                                                      : p.kind.many   ? CUDA_USE_MANY
+                                                                      : CUDA_BEST);
+         which++) {
+        poison(&p, n);
+        assert_int_equal(cuda_multiply(&device, &p.kind, &p.a, which), 0);
+        same_products(&p, &x, names[which]);
     }
     dev_reset();
 }
@@ -75,4 +107,121 @@ void check_cuda_matmul(void **state)
     one(t, 33, 300, unit * 3, S_WILD, 2);
     one(t, 40, 5, 8192, S_EXTREME, 1); /* several chunks */
     one(t, 20, 1, 12288, S_TAME, 1);
+}
+
+/* --- one token --- */
+
+static float *random_row(size_t k)
+{
+    float *x = mem(k * sizeof(*x));
+    for (size_t i = 0; i < k; i++) x[i] = rng_float();
+    return x;
+}
+
+/* What the definition makes of a row. */
+static struct kern_acts quantized(const float *x, size_t k)
+{
+    int8_t *q = mem(k);
+    float *d = mem(k / KERN_BLOCK * 2 * sizeof(*d));
+    int16_t *s = mem(k / KERN_BLOCK * 2 * sizeof(*s));
+    ref->quantize(q, d, s, x, k, 1);
+    return (struct kern_acts){.q = q, .d = d, .s = s, .n = 1, .k = k};
+}
+
+/* The input is the norm of a row to which another one is joined, as @bits say. */
+static void one_normed(struct products *p, unsigned bits)
+{
+    const size_t k = p->a.k, bytes = k * sizeof(float);
+    const struct norm_case c = {
+        .k = k, .h = bits & 1, .bias = bits & 2, .post = bits & 4, .norm = true, .out_scale = bits & 8, .residual = 1};
+    float *x = random_row(k), *h = random_row(k), *out = mem(bytes);
+    const float *bias = random_row(k), *post = random_row(k), *w = random_row(k), *scale = random_row(1);
+    struct cuda_one a = {.norm = {.x = dev_up(x, bytes),
+                                  .h = c.h ? dev_up(h, bytes) : NULL,
+                                  .bias = c.bias ? dev_up(bias, bytes) : NULL,
+                                  .post = c.post ? dev_up(post, bytes) : NULL,
+                                  .out_scale = c.out_scale ? dev_up(scale, sizeof(*scale)) : NULL,
+                                  .w = dev_up(w, bytes),
+                                  .to = c.h ? dev_poisoned(bytes) : NULL,
+                                  .eps = 1e-5f,
+                                  .residual = 1,
+                                  .k = (uint32_t)k}};
+    check_norm_row(&c, x, h, bias, post, w, scale, out);
+    const struct kern_acts acts = quantized(out, k);
+    a.m = p->a;
+    assert_int_equal(cuda_multiply_one(&device, &p->kind, &a), 0);
+    same_products(p, &acts, "one, normed");
+    if (c.h) same_floats(dev_down(a.norm.to, bytes), x, k, "joined row, k %zu", k);
+}
+
+/* The input is a row of f32. */
+static void one_row(struct products *p)
+{
+    const size_t k = p->a.k;
+    const float *x = random_row(k);
+    struct cuda_one a = {.m = p->a, .row = dev_up(x, k * sizeof(*x))};
+    const struct kern_acts acts = quantized(x, k);
+    assert_int_equal(cuda_multiply_one(&device, &p->kind, &a), 0);
+    same_products(p, &acts, "one, quantized");
+}
+
+/* The activation follows two products of as many rows. */
+static void one_activated(struct products *p, const struct kern_acts *x)
+{
+    const uint32_t rows = p->a.of[0].rows;
+    float *up = mem(p->ld * sizeof(*up)), *gate = mem(p->ld * sizeof(*gate));
+    const float *bias = random_row(rows);
+    struct cuda_one a = {.m = p->a,
+                         .gated = {.gate = dev_up(bias, rows * sizeof(*bias)),
+                                   .up_bias = dev_up(bias, rows * sizeof(*bias)),
+                                   .k = rows}};
+    a.gated.up = a.gated.gate; /* not NULL: there are two products */
+    a.gated.f = dev_poisoned(rows * sizeof(float));
+    a.m.x = upload_acts(x);
+    a.m.of[1] = a.m.of[0];
+    a.m.n_products = 2;
+    ref->matmul[p->type](up, p->ld, p->panels[0], x, rows);
+    memcpy(gate, up, rows * sizeof(*up));
+    ref->add(up, bias, rows);
+    ref->silu_mul(gate, up, rows);
+    assert_int_equal(cuda_multiply_one(&device, &p->kind, &a), 0);
+    same_floats(dev_down(a.gated.f, rows * sizeof(float)), gate, rows, "one, activated: %s rows %u k %u",
+                kern_type_name(p->type), rows, a.m.k);
+}
+
+/* The kernel for one token, if it can compute the case. */
+static void alone(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, unsigned n_products)
+{
+    struct products p = random_products(t, rows, k, stuff, n_products);
+    struct kern_acts x;
+    fill_acts(&x, t, 1, k, stuff);
+    if (cuda_one_fits(&p.kind, (uint32_t)k, 2)) {
+        struct cuda_one a;
+        p.a.n = 1;
+        poison(&p, 1);
+        a = (struct cuda_one){.m = p.a};
+        a.m.x = upload_acts(&x);
+        assert_int_equal(cuda_multiply_one(&device, &p.kind, &a), 0);
+        same_products(&p, &x, "one");
+        poison(&p, 1);
+        one_normed(&p, rng());
+        poison(&p, 1);
+        one_row(&p);
+        one_activated(&p, &x);
+    }
+    dev_reset();
+}
+
+void check_cuda_one(void **state)
+{
+    const enum kern_type t = (enum kern_type)(uintptr_t)*state;
+    const size_t unit = kern_type_block(t);
+    rng_seed(1);
+    if (!device.early) skip();
+    for (unsigned i = 0; i < 16; i++)
+        alone(t, 1 + rng_below(90), unit * (1 + rng_below(unit == KERN_BLOCK ? 140 : 18)), (enum stuff)(i % 3),
+              1 + i % 4);
+    alone(t, 4000, unit * (256 / unit), S_TAME, 2); /* several panels for a CTA */
+    alone(t, 2200, 8192, S_TAME, 1);                /* more pieces than there is room for */
+    alone(t, 40, 12288, S_EXTREME, 2);
 }

@@ -15,17 +15,8 @@ static float *up_floats(const float *x, size_t n)
     return x ? dev_up(x, n * sizeof(*x)) : NULL;
 }
 
-/* What a case of norm has. */
-struct norm_case {
-    size_t n, k;
-    bool h, bias, post, norm, gather, out_scale, quantized;
-    float residual;
-    enum taste taste;
-};
-
-/* Row @i, by the definition. */
-static void norm_row(const struct norm_case *c, float *x, float *h, const float *bias, const float *post,
-                     const float *w, const float *scale, float *out)
+void check_norm_row(const struct norm_case *c, float *x, float *h, const float *bias, const float *post, const float *w,
+                    const float *scale, float *out)
 {
     if (c->h) {
         if (c->bias) ref->add(h, bias, c->k);
@@ -63,7 +54,7 @@ static void one_norm(struct norm_case c)
     if (c.quantized) a.q = dev_acts(rows, k);
     for (size_t i = 0; i < rows; i++) {
         const size_t from = c.gather ? gather[i] : i;
-        norm_row(&c, x + from * k, h + from * k, bias, post, w, scale, out + i * k);
+        check_norm_row(&c, x + from * k, h + from * k, bias, post, w, scale, out + i * k);
         memcpy(to + i * k, x + from * k, k * sizeof(*to));
     }
     dev_run("cuda_norm",

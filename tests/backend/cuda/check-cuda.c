@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 100
-#define MAX_DEV   64
+#define MAX_TESTS 120
+#define MAX_DEV   96
 
 struct cuda_device device;
 const struct kernels *ref;
@@ -125,6 +125,9 @@ int main(void)
         add(check_cuda_decode, "decode", kern_kv_name((enum kern_kv)t), t);
     }
     for (uintptr_t t = 0; t < KERN_TYPES; t++) add(check_cuda_matmul, "matmul", kern_type_name((enum kern_type)t), t);
+    for (uintptr_t t = 0; t < KERN_TYPES; t++)
+        if (kern_type_quantized((enum kern_type)t))
+            add(check_cuda_one, "one token", kern_type_name((enum kern_type)t), t);
     r = _cmocka_run_group_tests("check-cuda", tests, n_tests, NULL, NULL);
     cuda_device_close(&device);
     return r;

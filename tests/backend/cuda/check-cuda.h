@@ -23,7 +23,20 @@ struct cuda_acts dev_acts(size_t n, size_t k);
 /* The codes, scales and sums of @n rows are those of the definition for @x [n][k]. */
 void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, const char *what);
 
+/* What a case of norm has. */
+struct norm_case {
+    size_t n, k;
+    bool h, bias, post, norm, gather, out_scale, quantized;
+    float residual;
+    enum taste taste;
+};
+
+/* A row by the definition: @x with @h joined, and its norm @out. */
+void check_norm_row(const struct norm_case *c, float *x, float *h, const float *bias, const float *post, const float *w,
+                    const float *scale, float *out);
+
 void check_cuda_matmul(void **state); /* state: enum kern_type */
+void check_cuda_one(void **state);    /* the same, of quantized types */
 void check_cuda_norm(void **state);
 void check_cuda_gated(void **state);
 void check_cuda_logits(void **state);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Bulk copies to shared memory, and the barriers in shared memory that they and their readers arrive at: of sm_90. On
+ * other devices the kernels that use them are not started. */
+#include "kernels/cuda/device.cuh"
+
+__device__ static inline uint32_t shared_at(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* A barrier at which @n threads arrive. */
+__device__ static inline void bar_init(uint64_t *bar, uint32_t n)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_at(bar)), "r"(n) : "memory");
+}
+
+/* Let copies see the barriers. */
+__device__ static inline void bar_fence()
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+__device__ static inline void bar_arrive(uint64_t *bar)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_at(bar)) : "memory");
+}
+
+/* Wait for the end of a phase; the first has the parity 0. */
+__device__ static inline void bar_wait(uint64_t *bar, uint32_t parity)
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile("{\n.reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(shared_at(bar)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+/* One of the threads that arrive at @bar does so, and its phase also waits for @bytes of copies. */
+__device__ static inline void bar_expect(uint64_t *bar, uint32_t bytes)
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(bar)), "r"(bytes) : "memory");
+#endif
+}
+
+/* Copy @bytes, a multiple of 16, that @bar expects. */
+__device__ static inline void bulk_copy(void *to, const void *from, uint32_t bytes, uint64_t *bar)
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_at(to)),
+        "l"(from), "r"(bytes), "r"(shared_at(bar))
+        : "memory");
+#endif
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of quantized types with 2 to 64 tokens. A CTA computes P panels for all of its tokens, a warp N * 8 of them
+ * on tensor cores, its accumulators in registers. Bulk copies bring the weights in pieces into a ring in shared memory,
+ * the first ones while the kernels before still run; a warp copies its tokens itself, a few blocks ahead. Grid:
+ * (panels / P, tokens of a CTA), rounded up; shared memory: multiply_batch() of daemon/backend/cuda/products.c. Of
+ * sm_90 alone.
+ */
+#include "kernels/cuda/ring.cuh"
+
+#define STAGES CUDA_BATCH_STAGES /* of a warp's tokens */
+#define BLOCKS 4                 /* of a stage */
+#define WIDE   CUDA_BATCH_ROW /* bytes of a token's codes in a stage: its banks differ from those of the next token */
+
+/* The warp's place in the work. */
+struct share {
+    uint32_t blocks, parts, panel, first, tokens; /* panel: the first one; tokens: first … of all */
+    uint8_t *stages, *ring;
+};
+
+/* Where the warp, or its copies, are. */
+struct cursor {
+    uint32_t stage, slot, odd; /* odd: of the slot's uses */
+};
+
+__device__ static inline void next_slot(const struct cuda_ring &r, struct cursor &c)
+{
+    if (++c.slot == r.slots) c.slot = 0, c.odd ^= 1;
+}
+
+/* A stage: codes [N * 8][WIDE]; scales [BLOCKS][N * 8] float2; sums [BLOCKS][N * 8] short2. */
+template <int N> struct stage {
+    uint8_t q[N * 8][WIDE];
+    float2 d[BLOCKS][N * 8];
+    short2 s[BLOCKS][N * 8];
+};
+
+__device__ static inline void copy16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
+}
+
+/* Where the lane copies from: offsets of its next codes, scales and sums. */
+template <int N> struct feed {
+    uint32_t q[2 * N], d, s;
+};
+
+template <int N> __device__ static inline feed<N> feed_of(const struct cuda_matmul &a, const struct share &s)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+    struct feed<N> f;
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * N; i++) f.q[i] = min(s.first + lane / 8 + 4 * i, s.tokens - 1) * a.k + lane % 8 * 16;
+    f.d = (lane / (4 * N) * a.x.ld + s.first + lane % (4 * N) * 2) * 8;
+    f.s = (lane / (2 * N) * a.x.ld + s.first + lane % (2 * N) * 4) * 4;
+    return f;
+}
+
+/* Start the copies of the blocks [b, b + BLOCKS) to stage @to; a group of copies, also where there are none. */
+template <int N, bool H>
+__device__ static inline void start_stage(const struct cuda_matmul &a, const struct share &s, struct feed<N> &f,
+                                          uint32_t b, uint32_t to)
+{
+    struct stage<N> &x = ((struct stage<N> *)s.stages)[to];
+    const uint32_t lane = threadIdx.x % CUDA_WARP, left = b < s.blocks ? s.blocks - b : 0;
+    if (lane % 8 / 2 < left)
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * N; i++) copy16(&x.q[lane / 8 + 4 * i][lane % 8 * 16], a.x.q + f.q[i]);
+    if (lane < 16 * N && lane / (4 * N) < left)
+        copy16(&x.d[lane / (4 * N)][lane % (4 * N) * 2], (const uint8_t *)a.x.d + f.d);
+    if (H && lane < 8 * N && lane / (2 * N) < left)
+        copy16(&x.s[lane / (2 * N)][lane % (2 * N) * 4], (const uint8_t *)a.x.s + f.s);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * N; i++) f.q[i] += BLOCKS * CUDA_WARP;
+    f.d += BLOCKS * a.x.ld * 8, f.s += BLOCKS * a.x.ld * 4;
+}
+
+/* The stage of block @b is there, for all lanes. */
+__device__ static inline void wait_stage()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncwarp();
+}
+
+/* Sums of unsigned codes, added to @c. */
+__device__ static inline void mma_codes(int c[4], const struct pair &top, const struct pair &low, const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ static inline struct raw choose(bool first, const struct raw &a, const struct raw &b)
+{
+    return {first ? a.a : b.a, first ? a.b : b.b, first ? a.c : b.c, first ? a.d : b.d};
+}
+
+/* The lane's operands of a block: the words of a warp's load lie in different banks. */
+template <int W, int S, bool T>
+__device__ static inline void read_pairs(const struct cuda_form &f, const uint8_t *codes, struct pair &top,
+                                         struct pair &low)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4, other = t / 2 * 8;
+    const struct raw a = read_raw<W, true>(f, codes, row + other, t),
+                     b = read_raw<W, true>(f, codes, row + 8 - other, t);
+    const struct raw x = choose(t < 2, a, b), y = choose(t < 2, b, a);
+    if (!T && S != HALVES) /* codes with their biases */
+        top = decode_unsigned<W>(x, t), low = decode_unsigned<W>(y, t);
+    else
+        top = decode<W, T>(f, x, t), low = decode<W, T>(f, y, t);
+}
+
+/* What a lane has of some blocks: operands and scales of rows, operands and scales of tokens. */
+template <int N, int P, int B> struct operands {
+    struct pair top[B][P], low[B][P];
+    struct scale up[B][P], down[B][P];
+    uint32_t x[B][N][2];
+    float4 d[B][N];
+};
+
+template <int W, int S, bool M, bool T, int N, int P, int B>
+__device__ static inline void read_operands(const struct cuda_form &f, const struct stage<N> &x, uint32_t j,
+                                            const struct place place[P], struct operands<N, P, B> &o)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) {
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++) {
+            const struct place p = within(f, place[i], j + n);
+            read_pairs<W, S, T>(f, p.codes, o.top[n][i], o.low[n][i]);
+            o.up[n][i] = scale_of<S, M, true>(f, p, row), o.down[n][i] = scale_of<S, M, true>(f, p, row + 8);
+        }
+#pragma unroll
+        for (uint32_t e = 0; e < N; e++) {
+            const uint32_t *q = (const uint32_t *)(x.q[e * 8 + row] + (j + n) * CUDA_WARP);
+            o.x[n][e][0] = q[t], o.x[n][e][1] = q[t + 4];
+            o.d[n][e] = *(const float4 *)&x.d[j + n][e * 8 + 2 * t];
+        }
+    }
+}
+
+/* The sums of block @n of @o. */
+template <int S, bool M, bool T, int N, int P, int B>
+__device__ static inline void multiply(int32_t bias, const struct operands<N, P, B> &o, uint32_t n, int c[P][N][4])
+{
+    const uint32_t b = (uint32_t)-bias % 256 * 0x01010101u;
+#pragma unroll
+    for (uint32_t e = 0; e < N; e++) {
+        int base[4] = {0, 0, 0, 0};
+        if (!T && !M && S != HALVES) mma32(base, {b, b}, {b, b}, o.x[n][e][0], o.x[n][e][1]);
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++) {
+#pragma unroll
+            for (uint32_t k = 0; k < 4; k++) c[i][e][k] = base[k];
+            if (!T && S != HALVES)
+                mma_codes(c[i][e], o.top[n][i], o.low[n][i], o.x[n][e]);
+            else
+                sums<S>(c[i][e], o.top[n][i], o.low[n][i], o.up[n][i], o.down[n][i], o.x[n][e][0], o.x[n][e][1]);
+        }
+    }
+}
+
+/* acc += …, of block @n of @o, whose tokens' sums of codes are @sums. */
+template <int S, bool M, int N, int P, int B>
+__device__ static inline void add_sums(const struct operands<N, P, B> &o, uint32_t n, const short2 *sums,
+                                       const int c[P][N][4], float acc[P][N][4])
+{
+    const uint32_t t = threadIdx.x % 4;
+#pragma unroll
+    for (uint32_t e = 0; e < N; e++)
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++)
+#pragma unroll
+            for (uint32_t k = 0; k < 4; k++) {
+                const struct scale &r = k < 2 ? o.up[n][i] : o.down[n][i];
+                const float dx = k % 2 ? o.d[n][e].z : o.d[n][e].x;
+                float *to = &acc[i][e][k];
+                *to = fma_((float)c[i][e][k], r.d * dx, *to);
+                if (M && S != HALVES) *to = fma_(r.m, k % 2 ? o.d[n][e].w : o.d[n][e].y, *to);
+                if (!M || S != HALVES) continue;
+                const short2 sum = sums[e * 8 + 2 * t + k % 2];
+                *to = fma_((float)(r.min[0] * sum.x + r.min[1] * sum.y), r.m * dx, *to);
+            }
+}
+
+/* B blocks at once, from number @j of the stage @x on; @place: that of the stage's first block, of each panel. */
+template <int W, int S, bool M, bool T, int N, int P, int B>
+__device__ static inline void add_blocks(const struct cuda_form &f, const struct stage<N> &x, uint32_t j,
+                                         const struct place place[P], float acc[P][N][4])
+{
+    struct operands<N, P, B> o;
+    int c[B][P][N][4];
+    read_operands<W, S, M, T, N, P, B>(f, x, j, place, o);
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) multiply<S, M, T, N, P, B>(f.bias, o, n, c[n]);
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) add_sums<S, M, N, P, B>(o, n, x.s[j + n], c[n], acc);
+}
+
+template <int N, int P>
+__device__ static inline void store(const struct cuda_matmul &a, const struct share &s, const float acc[P][N][4])
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+#pragma unroll
+    for (uint32_t i = 0; i < P; i++) {
+        if (s.panel + i >= a.panels) continue;
+        const struct cuda_matrix &m = a.of[product_of(a, s.panel + i)];
+#pragma unroll
+        for (uint32_t e = 0; e < N; e++)
+#pragma unroll
+            for (uint32_t n = 0; n < 4; n++) {
+                const uint32_t row = (s.panel + i - m.panel0) * CUDA_ROWS + lane / 4 + n / 2 * 8;
+                const uint32_t token = s.first + e * 8 + lane % 4 * 2 + n % 2;
+                if (row < m.rows && token < s.tokens) m.out[(uint64_t)token * m.ld + row] = acc[i][e][n];
+            }
+    }
+}
+
+/* Start the copy of part @part of panel @i. A panel that does not exist is the last one. */
+__device__ static inline void fetch(const struct cuda_batch &a, const struct share &s, uint32_t part, uint32_t i,
+                                    uint32_t slot)
+{
+    ring_fetch(a.m, min(s.panel + i, a.m.panels - 1), part, s.ring + slot * a.ring.slot_bytes, slot);
+}
+
+#define AT_ONCE (P == 1 ? 4 : 2) /* blocks */
+
+/* The stages of part @part, whose pieces are @piece. */
+template <int W, int S, bool M, bool T, int N, int P>
+__device__ static inline void add_part(const struct cuda_batch &a, const struct share &s, uint32_t part,
+                                       struct cursor &c, struct feed<N> &f, const uint8_t *const piece[P],
+                                       float acc[P][N][4])
+{
+    const uint32_t from = part * CUDA_PIECE, to = min(from + CUDA_PIECE, s.blocks);
+    for (uint32_t b = from; b < to; b += BLOCKS) {
+        const struct stage<N> &x = ((const struct stage<N> *)s.stages)[c.stage];
+        wait_stage();
+        start_stage<N, M && S == HALVES>(a.m, s, f, b + (STAGES - 1) * BLOCKS, c.stage ? c.stage - 1 : STAGES - 1);
+        c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
+        struct place p[P];
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++) p[i] = place_of(a.m.form, piece[i], b - from);
+        if (b + BLOCKS <= to) {
+#pragma unroll
+            for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE)
+                add_blocks<W, S, M, T, N, P, AT_ONCE>(a.m.form, x, j, p, acc);
+        } else {
+            for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1>(a.m.form, x, j, p, acc);
+        }
+    }
+}
+
+/* All parts, one behind the other. @next: the slot of the first piece that has not been fetched, number @fetched. */
+template <int W, int S, bool M, bool T, int N, int P>
+__device__ static inline void add_parts(const struct cuda_batch &a, const struct share &s, uint32_t fetched,
+                                        struct cursor next, struct feed<N> &f, float acc[P][N][4])
+{
+    struct cursor c = {0, 0, 0};
+    for (uint32_t part = 0; part < s.parts; part++) {
+        const uint8_t *piece[P];
+        struct cursor at = c;
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++, next_slot(a.ring, at)) {
+            bar_wait(&full[at.slot], at.odd);
+            piece[i] = s.ring + at.slot * a.ring.slot_bytes;
+        }
+        add_part<W, S, M, T, N, P>(a, s, part, c, f, piece, acc);
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++, next_slot(a.ring, c), next_slot(a.ring, next), fetched++)
+            if (fetched < s.parts * P && ring_release(c.slot, c.odd)) fetch(a, s, fetched / P, fetched % P, next.slot);
+    }
+}
+
+template <int W, int S, bool M, bool T, int N, int P> __device__ static inline void batch(const struct cuda_batch &a)
+{
+    extern __shared__ uint8_t shared[];
+    const uint32_t warp = threadIdx.x / CUDA_WARP, warps = blockDim.x / CUDA_WARP;
+    struct share s;
+    s.blocks = a.m.k / CUDA_WARP;
+    s.parts = (s.blocks + CUDA_PIECE - 1) / CUDA_PIECE;
+    s.panel = blockIdx.x * P;
+    s.first = (blockIdx.y * warps + warp) * N * 8;
+    s.tokens = a.m.n;
+    s.stages = shared + warp * STAGES * sizeof(struct stage<N>);
+    s.ring = shared + a.ring.from;
+    struct cursor next = {0, 0, 0};
+    uint32_t fetched = 0;
+    if (threadIdx.x == 0) ring_init(a.ring);
+    for (; fetched < a.ring.slots && fetched < s.parts * P; fetched++, next_slot(a.ring, next))
+        if (threadIdx.x == 0) fetch(a, s, fetched / P, fetched % P, next.slot);
+    struct feed<N> f = feed_of<N>(a.m, s);
+    wait_before();
+#pragma unroll
+    for (uint32_t i = 0; i + 1 < STAGES; i++) start_stage<N, M && S == HALVES>(a.m, s, f, i * BLOCKS, i);
+    __syncthreads();
+    float acc[P][N][4] = {};
+    add_parts<W, S, M, T, N, P>(a, s, fetched, next, f, acc);
+    store<N, P>(a.m, s, acc);
+}
+
+#define BATCH(kernel, name, width, scales, offset, table, n, p)                                                        \
+    extern "C" __global__ void __launch_bounds__(128)                                                                  \
+        cuda_##kernel##_##name(const __grid_constant__ struct cuda_batch a)                                            \
+    {                                                                                                                  \
+        start_next();                                                                                                  \
+        batch<width, scales, offset, table, n, p>(a);                                                                  \
+    }
+#define ALL_SIZES(name, width, scales, offset, table)                                                                  \
+    BATCH(eight, name, width, scales, offset, table, 1, 1)                                                             \
+    BATCH(sixteen, name, width, scales, offset, table, 2, 1)                                                           \
+    BATCH(double, name, width, scales, offset, table, 2, 2)
+KINDS(ALL_SIZES)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Weights that come to shared memory in pieces: up to CUDA_PIECE blocks of a panel at once, in slots. */
+#include "kernels/cuda/bulk.cuh"
+#include "kernels/cuda/form.cuh"
+
+__shared__ static uint64_t full[CUDA_SLOTS], empty[CUDA_SLOTS];
+
+/* By one thread, before it fetches. */
+__device__ static inline void ring_init(const struct cuda_ring &r)
+{
+    for (uint32_t i = 0; i < r.slots; i++) bar_init(&full[i], 1), bar_init(&empty[i], blockDim.x / CUDA_WARP);
+    bar_fence();
+}
+
+/* Copy part @part of a panel to @to, slot @slot. */
+__device__ static inline void ring_fetch(const struct cuda_matmul &a, uint32_t panel, uint32_t part, uint8_t *to,
+                                         uint32_t slot)
+{
+    const uint32_t from = part * CUDA_PIECE, blocks = min((uint32_t)CUDA_PIECE, a.k / CUDA_WARP - from);
+    const struct cuda_matrix &m = a.of[product_of(a, panel)];
+    const uint8_t *codes = m.panels + (uint64_t)(panel - m.panel0) * m.panel_bytes;
+    const uint32_t bytes = (blocks >> a.form.shift) * a.form.group;
+    bar_expect(&full[slot], bytes);
+    bulk_copy(to, codes + (uint64_t)(from >> a.form.shift) * a.form.group, bytes, &full[slot]);
+}
+
+/* The warp has read slot @slot; @odd: the parity of this use. True in one thread of the CTA, when all warps have. */
+__device__ static inline bool ring_release(uint32_t slot, uint32_t odd)
+{
+    __syncwarp();
+    if (threadIdx.x % CUDA_WARP) return false;
+    bar_arrive(&empty[slot]);
+    if (threadIdx.x / CUDA_WARP != slot % (blockDim.x / CUDA_WARP)) return false;
+    bar_wait(&empty[slot], odd);
+    return true;
+}

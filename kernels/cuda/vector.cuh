@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Parts of the operations on rows: the join and the root of a norm, and activations. */
+#include "kernels/cuda/device.cuh"
+
+#define LANES 16 /* of the sums of a norm */
+#define BATCH 16 /* values that a chain reads at once */
+
+/* 1 / sqrt(ss / k + eps) of x[k] in shared memory, computed by the first 16 threads for all. */
+__device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out)
+{
+    if (threadIdx.x < CUDA_WARP) {
+        float ss = 0.0f;
+        uint32_t i = threadIdx.x % LANES; /* the other lanes do the same, for nothing */
+        float v[BATCH], next[BATCH];
+#pragma unroll
+        for (uint32_t n = 0; n < BATCH; n++) v[n] = i + n * LANES < k ? x[i + n * LANES] : 0.0f;
+        for (; i + (BATCH - 1) * LANES < k; i += BATCH * LANES) {
+#pragma unroll
+            for (uint32_t n = 0; n < BATCH; n++)
+                next[n] = i + (n + BATCH) * LANES < k ? x[i + (n + BATCH) * LANES] : 0.0f;
+#pragma unroll
+            for (uint32_t n = 0; n < BATCH; n++) ss = fma_(v[n], v[n], ss), v[n] = next[n];
+        }
+        for (; i < k; i += LANES) ss = fma_(x[i], x[i], ss);
+        ss = fold<LANES>(ss);
+        if (threadIdx.x == 0) *out = 1.0f / sqrtf(ss / (float)k + eps);
+    }
+    __syncthreads();
+    return *out;
+}
+
+/* A row of what a norm reads, in shared memory: the residual stream, and what joins it with its bias (or, where nothing
+ * does, the stream again). */
+__device__ static inline void read_row(const struct cuda_norm &a, uint32_t from, float *stream, float *x)
+{
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) { /* all loads before the first use */
+        const float s = a.x[(uint64_t)from * a.k + i], h = a.h ? a.h[(uint64_t)from * a.k + i] : 0.0f;
+        const float b = a.h && a.bias ? a.bias[i] : 0.0f;
+        stream[i] = s;
+        x[i] = a.h ? a.bias ? h + b : h : s;
+    }
+    __syncthreads();
+}
+
+/* The joined row in shared memory: @stream has the residual stream, @x what joins it, with its bias. */
+__device__ static inline void join(const struct cuda_norm &a, const float *stream, float *x, float *one)
+{
+    float r = 1.0f;
+    if (a.post) r = root_of(x, a.k, a.eps, one);
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) {
+        float v = a.post ? x[i] * r * a.post[i] : x[i];
+        if (a.residual != 1.0f) v = v * a.residual;
+        v = stream[i] + v;
+        x[i] = a.out_scale ? v * *a.out_scale : v;
+    }
+    __syncthreads();
+}
+
+/* --- activations: enum arch_activation --- */
+
+enum activation { SILU, GELU, GELU_ERF, CLAMPED, RELU, RELU_SQR, ACTIVATIONS };
+
+__device__ static inline float erf_(float x)
+{
+    const float p[] = ERF_P, q[] = ERF_Q;
+    const float z = x > ERF_LIMIT ? ERF_LIMIT : x < -ERF_LIMIT ? -ERF_LIMIT : x, s = z * z;
+    float top = p[0], below = q[0];
+#pragma unroll
+    for (uint32_t i = 1; i < sizeof(p) / sizeof(*p); i++) top = fma_(top, s, p[i]);
+#pragma unroll
+    for (uint32_t i = 1; i < sizeof(q) / sizeof(*q); i++) below = fma_(below, s, q[i]);
+    const float y = z * top / below;
+    return y > 1.0f ? 1.0f : y < -1.0f ? -1.0f : y;
+}
+
+__device__ static inline float clamped(float g, float u)
+{
+    g = g > SWIGLU_LIMIT ? SWIGLU_LIMIT : g;
+    u = u > SWIGLU_LIMIT ? SWIGLU_LIMIT : u;
+    u = u < -SWIGLU_LIMIT ? -SWIGLU_LIMIT : u;
+    return g / (1.0f + exp_(-SWIGLU_ALPHA * g)) * (u + 1.0f);
+}
+
+__device__ static inline float activate(uint32_t act, float g)
+{
+    switch (act) {
+    case SILU:
+        return g / (1.0f + exp_(-g));
+    case GELU:
+        return g / (1.0f + exp_(g * fma_(GELU_B, g * g, GELU_A)));
+    case GELU_ERF:
+        return g * 0.5f * (1.0f + erf_(g * SQRT_HALF));
+    case RELU:
+        return g < 0.0f ? 0.0f : g;
+    default: {
+        const float m = g < 0.0f ? 0.0f : g;
+        return m * m;
+    }
+    }
+}
+
+/* act(gate) * up of column @i, from what the products gave. */
+__device__ static inline float gated(const struct cuda_gated &a, float g, float u, uint32_t i)
+{
+    if (a.gate_bias) g = g + a.gate_bias[i];
+    if (a.up_bias) u = u + a.up_bias[i];
+    if (a.act == CLAMPED) return clamped(g, u);
+    return a.up ? activate(a.act, g) * u : activate(a.act, g);
+}

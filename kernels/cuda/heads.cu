@@ -16,10 +16,10 @@ extern "C" __global__ void cuda_heads(const __grid_constant__ struct cuda_heads 
     }
     const uint64_t at = ((uint64_t)i * a.heads + n) * a.dim;
     if (a.q_sinks && a.token[i].slides) {
-        make_query(a, h, i, n, true);
+        make_query(a, h, i, n, angles_of(a, i, true));
         for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q_sinks[at + d] = h.x[d];
     }
-    make_query(a, h, i, n, false);
+    make_query(a, h, i, n, angles_of(a, i, false));
     for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
 }
 

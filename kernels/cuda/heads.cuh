@@ -51,14 +51,20 @@ __device__ static inline void finish(const struct cuda_heads &a, const struct he
     if (norm && a.after) norm_head(h, norm, a.eps);
 }
 
-/* Query @n of token @i as it meets its sinks, or the other keys, in shared memory. */
+/* The angles of token @i as it meets its sinks, or the other keys. */
+__device__ static inline const float *angles_of(const struct cuda_heads &a, uint32_t i, bool sinks)
+{
+    return (sinks ? a.sink_cs : a.cs) + (uint64_t)i * a.rot;
+}
+
+/* Query @n of token @i, with its angles @cs, in shared memory. */
 __device__ static inline void make_query(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t n,
-                                         bool sinks)
+                                         const float *cs)
 {
     const float *norm = a.q_norm ? a.q_norm + (a.each ? n * a.dim : 0) : NULL;
     const float by = a.warmth ? a.warmth[i] : 1.0f;
     load(h, a.q + ((uint64_t)i * a.heads + n) * a.dim, a.q_bias ? a.q_bias + n * a.dim : NULL);
-    finish(a, h, norm, (sinks ? a.sink_cs : a.cs) + (uint64_t)i * a.rot);
+    finish(a, h, norm, cs);
     for (uint32_t d = h.lane; d < h.dim && by != 1.0f; d += CUDA_WARP) h.x[d] = h.x[d] * by;
 }
 
@@ -95,19 +101,31 @@ __device__ static inline void store(const struct cuda_heads &a, const struct hea
     }
 }
 
-/* Store K, or V, of KV head @head of token @i. */
-__device__ static inline void place_key(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t head)
+/* K, or V, of KV head @head of token @i, in shared memory. */
+__device__ static inline void make_key(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t head,
+                                       const float *cs)
 {
     const uint64_t at = ((uint64_t)i * a.kv_heads + head) * a.dim;
     load(h, a.k + at, a.k_bias ? a.k_bias + head * a.dim : NULL);
-    finish(a, h, a.k_norm ? a.k_norm + (a.each ? head * a.dim : 0) : NULL, a.cs + (uint64_t)i * a.rot);
+    finish(a, h, a.k_norm ? a.k_norm + (a.each ? head * a.dim : 0) : NULL, cs);
+}
+
+__device__ static inline void make_value(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t head)
+{
+    const uint64_t at = ((uint64_t)i * a.kv_heads + head) * a.dim;
+    load(h, a.v + at, a.v_bias ? a.v_bias + head * a.dim : NULL);
+    if (a.v_norm) norm_head(h, NULL, a.eps);
+}
+
+/* Store them. */
+__device__ static inline void place_key(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t head)
+{
+    make_key(a, h, i, head, angles_of(a, i, false));
     store(a, h, kv_block(a.kv, a.token[i].block[a.group], head), a.token[i].pos % CUDA_WARP, true);
 }
 
 __device__ static inline void place_value(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t head)
 {
-    const uint64_t at = ((uint64_t)i * a.kv_heads + head) * a.dim;
-    load(h, a.v + at, a.v_bias ? a.v_bias + head * a.dim : NULL);
-    if (a.v_norm) norm_head(h, NULL, a.eps);
+    make_value(a, h, i, head);
     store(a, h, kv_block(a.kv, a.token[i].block[a.group], head) + a.kv.half, a.token[i].pos % CUDA_WARP, false);
 }

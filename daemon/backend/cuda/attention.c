@@ -5,7 +5,8 @@
 
 #define THREADS     128
 #define FEW_THREADS 512
-#define SOME_ROWS   32 /* queries of a tile of cuda_attn_some_*, and for cuda_attn_* at best */
+#define NEAR_ENDS   (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
+#define SOME_ROWS   32       /* queries of a tile of cuda_attn_some_*, and for cuda_attn_* at best */
 
 /* The kernels for heads of up to so many values; those for many queries, of how many in a tile. */
 static const struct size {
@@ -20,7 +21,7 @@ static unsigned size_of(uint32_t dim)
 /* Shared memory of cuda_attn_few_* and cuda_decode_*, and of cuda_attn_* where a warp has @each queries, in floats. */
 static unsigned few_floats(unsigned rows, unsigned wide)
 {
-    return rows * (wide + KV_SEGMENT + 2 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
+    return rows * (wide + KV_SEGMENT + 3 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
 }
 
 static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
@@ -74,6 +75,8 @@ int cuda_find_attention(struct cuda *c)
     int r = cuda_kernel(&c->device, &c->kern.attn_few, name, few);
     snprintf(name, sizeof(name), "cuda_decode_%s", type);
     if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
+    snprintf(name, sizeof(name), "cuda_near_%s", type);
+    if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.near, name, CUDA_NEAR_SHARED);
     for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
         const uint32_t dim = sizes[i].dim;
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
@@ -168,6 +171,24 @@ bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
     return p->alone && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
+/* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest
+ * tile; else the other one. */
+static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, const struct cuda_decode *a)
+{
+    const struct cuda *c = p->c;
+    const unsigned f = sizeof(float),
+                   near = NEAR_ENDS + (a->heads.rot * f + 127) / 128 * 128 + w->blocks * a->attn.kv.each;
+    struct start x = start_of(c, w->rows, a->attn.dim);
+    x.f = c->kern.decode;
+    x.grid.x = w->n_tiles;
+    x.grid.y = a->attn.kv_heads;
+    if (c->kern.near && x.grid.shared + near <= CUDA_NEAR_SHARED) {
+        x.f = c->kern.near;
+        x.grid.shared += near;
+    }
+    return cuda_launch(&c->device, x.f, x.grid, a);
+}
+
 int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quantized)
 {
     const struct cuda *c = p->c;
@@ -176,9 +197,6 @@ int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quant
                                   .attn = attn_of(p, v, w),
                                   .merge = merge_of(p, v, w, quantized),
                                   .done = c->buf.done};
-    struct start x = start_of(c, w->rows, a.attn.dim);
-    x.grid.x = w->n_tiles;
-    x.grid.y = a.attn.kv_heads;
-    int r = cuda_launch(&c->device, c->kern.decode, x.grid, &a);
+    int r = start_decode(p, w, &a);
     return r || !quantized ? r : quantize(p, v);
 }

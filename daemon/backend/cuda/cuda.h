@@ -10,7 +10,8 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/products.h"
 
-#define CUDA_ATTN_SIZES 3 /* kernels of attention, for heads of up to 64, 128 and 256 values */
+#define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
+#define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
 
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
@@ -37,7 +38,8 @@ struct cuda_notes {
 struct cuda_wave {
     uint32_t first, n; /* in the view's list */
     uint32_t tile, n_tiles;
-    uint32_t rows; /* query heads of a KV head in the largest tile */
+    uint32_t rows;   /* query heads of a KV head in the largest tile */
+    uint32_t blocks; /* KV blocks of the tile with the most, rounded up to 4, 8 or 16 */
 };
 
 /* Some tokens of the batch, and what they see in the layers of one kind. Places are in the notes. */
@@ -59,6 +61,7 @@ enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see every
 struct cuda_kernels {
     CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, decode;
     CUfunction attn[CUDA_ATTN_SIZES], attn_many[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES]; /* or NULL */
+    CUfunction near; /* NULL: the device has no bulk copies */
     struct cuda_kind kinds[KERN_TYPES];
 };
 
@@ -69,7 +72,7 @@ struct cuda_shape {
     uint32_t n, n_kept, slides, alone;
     struct {
         size_t list, seen, tiles;
-        uint32_t n_tiles, rows;
+        uint32_t n_tiles, rows, blocks;
     } views[CUDA_VIEWS];
 };
 

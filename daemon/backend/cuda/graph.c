@@ -36,6 +36,7 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
         out->views[v].tiles = w->tiles;
         out->views[v].n_tiles = w->n_tiles;
         out->views[v].rows = w->n_waves ? w->waves[0].rows : 0;
+        out->views[v].blocks = w->n_waves ? w->waves[0].blocks : 0;
     }
     return true;
 }

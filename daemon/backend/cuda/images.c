@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels' code, which bin2c has written as arrays. */
+#include "cuda-attn-decode.h"
 #include "cuda-attn-few.h"
 #include "cuda-attn-many.h"
 #include "cuda-attn.h"
@@ -12,14 +13,6 @@
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {cuda_vector,
-                                   cuda_heads,
-                                   cuda_attn,
-                                   cuda_attn_few,
-                                   cuda_attn_many,
-                                   cuda_matmul_one,
-                                   cuda_matmul_batch,
-                                   cuda_matmul_few,
-                                   cuda_matmul_float,
-                                   cuda_matmul_many,
-                                   NULL};
+const void *const cuda_images[] = {cuda_vector,     cuda_heads,        cuda_attn,        cuda_attn_few,
+                                   cuda_attn_many,  cuda_attn_decode,  cuda_matmul_one,  cuda_matmul_batch,
+                                   cuda_matmul_few, cuda_matmul_float, cuda_matmul_many, NULL};

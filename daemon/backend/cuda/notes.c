@@ -4,8 +4,9 @@
 #include "libcommon/error.h"
 #include <string.h>
 
-#define FIRST_NOTES (1 << 20) /* bytes */
-#define WAVES_APART 8         /* up to so many, decoding tokens of a large batch get other waves than prompts */
+#define FIRST_NOTES  (1 << 20) /* bytes */
+#define WAVES_APART  8         /* up to so many, decoding tokens of a large batch get other waves than prompts */
+#define LEAST_BLOCKS 4         /* of a wave's largest tile: few different numbers share a graph */
 
 static uint32_t min(uint32_t a, uint32_t b)
 {
@@ -114,6 +115,8 @@ static int put_tile(struct cuda_pass *p, struct cuda_view *v, const struct cut *
     const struct cuda_tables *tables = &c->tables[entry * KV_GROUPS_MAX + group];
     for (uint32_t i = 0; i < x->parts; i++) {
         const struct cuda_tile tile = part_of(&p->cpu, x, i, i < x->sinks ? tables->sinks : tables->others);
+        struct cuda_wave *w = &v->waves[v->n_waves - 1];
+        while (w->blocks * KV_BLOCK < tile.to - tile.from) w->blocks *= 2;
         int r = put(c, &tile, sizeof(tile));
         if (r) return r;
     }
@@ -169,7 +172,7 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
         const struct cut x = next_tile(p, list, min(most, v->n - i), c->attn_rows);
         const bool few = few_rows(&p->cpu, list, i, x.n * sharing);
         if (x.n * x.parts > c->attn_rows - row || (few != was_few && apart && v->n_waves < WAVES_APART)) {
-            v->waves[v->n_waves++] = (struct cuda_wave){.first = i, .tile = v->n_tiles};
+            v->waves[v->n_waves++] = (struct cuda_wave){.first = i, .tile = v->n_tiles, .blocks = LEAST_BLOCKS};
             row = 0;
             was_few = few;
         }

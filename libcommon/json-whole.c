@@ -3,8 +3,31 @@
 #include "libcommon/utf8.h"
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
-static _Thread_local bool partial; /* a value is missing */
+static _Thread_local bool partial; /* a value, or a part of one, is missing */
+
+static void *allocate(size_t n)
+{
+    void *p = malloc(n);
+    if (!p) partial = true;
+    return p;
+}
+
+void json_whole_watch(void)
+{
+    json_set_alloc_funcs(allocate, free);
+}
+
+int json_whole_load(json_t **out, const char *text, size_t n, size_t flags, json_error_t *why)
+{
+    partial = false;
+    *out = json_loadb(text, n, flags, why);
+    if (partial) json_decref(*out), *out = NULL;
+    const int r = *out ? 0 : partial ? -ENOMEM : -EBADMSG;
+    partial = false;
+    return r;
+}
 
 void json_whole_set(json_t *object, const char *key, json_t *value)
 {

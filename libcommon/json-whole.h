@@ -7,6 +7,13 @@
 #include "libcommon/buf.h"
 #include <jansson.h>
 
+/* Call once, before any JSON: from then on also an allocation that fails within jansson counts, which 2.14 ignores in
+ * some places: a text that it reads or copies is cut there. */
+void json_whole_watch(void);
+
+/* As json_loadb. 0; -EBADMSG with *why; -ENOMEM. *out is NULL if it fails. */
+int json_whole_load(json_t **out, const char *text, size_t n, size_t flags, json_error_t *why);
+
 /* As json_object_set_new and json_array_append_new; they take @value, which is NULL if there was no memory for it. */
 void json_whole_set(json_t *object, const char *key, json_t *value);
 void json_whole_append(json_t *array, json_t *value);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/json-body.h"
+#include "libcommon/error.h"
+#include "libcommon/json-whole.h"
+#include <errno.h>
 #include <stdbool.h>
 
 /* 0; negative with *f. The text may be malformed: the parser finds that later. */
@@ -35,8 +38,11 @@ int json_body_read(json_t **out, struct buf *body, struct fault *f)
     int r = scan(body, f);
     *out = NULL;
     if (r == 0) {
-        *out = json_loadb(body->data ? body->data : "", body->len, JSON_REJECT_DUPLICATES, &e);
-        if (!*out) r = fault_set(f, 400, NULL, "invalid JSON, line %d, column %d: %s", e.line, e.column, e.text);
+        r = json_whole_load(out, body->data ? body->data : "", body->len, JSON_REJECT_DUPLICATES, &e);
+        if (r == -EBADMSG)
+            r = fault_set(f, 400, NULL, "invalid JSON, line %d, column %d: %s", e.line, e.column, e.text);
+        else if (r < 0)
+            r = fault_of_error(f, error_origin(r));
     }
     if (r == 0 && !json_is_object(*out)) {
         json_decref(*out);

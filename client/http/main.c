@@ -9,6 +9,7 @@
 #include "client/output.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/log.h"
 #include "libcommon/paths.h"
 #include <fcntl.h>
@@ -159,6 +160,7 @@ int main(int argc, char **argv)
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return EXIT_FAILED;
     signal(SIGPIPE, SIG_IGN);
+    json_whole_watch();
     log_init("hob-http", LOG_INFO);
     int r = http_options_parse(&o, argc, argv), status = EXIT_ANSWERED;
     if (r < 0) {

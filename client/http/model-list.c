@@ -6,6 +6,7 @@
 #include "libcommon/paths.h"
 #include "libcommon/utf8.h"
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,28 +40,37 @@ static void found_add(json_t *found, const char *name, int64_t created)
                              "owned_by", "hob"));
 }
 
-static void scan(json_t *found, const char *dir, const char *suffix)
+/* 0; -ENOMEM. A folder that cannot be read has no models. */
+static int scan(json_t *found, const char *dir, const char *suffix)
 {
     _cleanup_(closedirp) DIR *d = opendir(dir);
+    if (!d && errno == ENOMEM) return -ENOMEM;
     for (struct dirent *e; d && (e = readdir(d));) {
         size_t n = stem(e->d_name, ".mmproj.gguf") ? 0 : stem(e->d_name, suffix); /* an image encoder is no model */
         _cleanup_(freep) char *name = n ? strndup(e->d_name, n) : NULL;
         struct stat st;
+        if (n && !name) return -ENOMEM;
         if (name && fstatat(dirfd(d), e->d_name, &st, 0) == 0) found_add(found, name, st.st_mtime);
     }
+    return 0;
 }
 
-static void scan_places(json_t *found)
+static int scan_places(json_t *found)
 {
     static const struct {
         enum paths_kind kind;
         const char *suffix;
     } places[] = {{PATHS_RUNTIME, ".sock"}, {PATHS_MODELS, ".gguf"}};
-    for (unsigned i = 0; i < 4; i++) {
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < 4; i++) {
         _cleanup_(freep) char *dir = NULL;
-        if (paths_dir(places[i / 2].kind, i % 2, &dir) == 0) scan(found, dir, places[i / 2].suffix);
+        r = paths_dir(places[i / 2].kind, i % 2, &dir);
+        if (r == 0)
+            r = scan(found, dir, places[i / 2].suffix);
+        else if (r != -ENOMEM)
+            r = 0;
     }
-    scan(found, "/usr/share/hob/models", ".gguf");
+    return r == 0 ? scan(found, "/usr/share/hob/models", ".gguf") : r;
 }
 
 static int by_name(const void *a, const void *b)
@@ -90,13 +100,16 @@ int model_list(const struct http_options *o, json_t **out)
     json_t *found = json_object();
     *out = NULL;
     if (!found) return error_origin(-ENOMEM);
-    for (size_t i = 0; i < o->n_sockets; i++) {
+    int r = o->n_sockets == 0 ? scan_places(found) : 0;
+    for (size_t i = 0; r == 0 && i < o->n_sockets; i++) {
         _cleanup_(freep) char *name = model_name(o->sockets[i]);
         struct stat st;
-        if (name) found_add(found, name, stat(o->sockets[i], &st) == 0 ? st.st_mtime : 0);
+        if (name)
+            found_add(found, name, stat(o->sockets[i], &st) == 0 ? st.st_mtime : 0);
+        else
+            r = -ENOMEM;
     }
-    if (o->n_sockets == 0) scan_places(found);
-    *out = sorted(found);
+    if (r == 0) *out = sorted(found);
     json_decref(found);
     return *out ? 0 : error_origin(-ENOMEM);
 }

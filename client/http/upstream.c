@@ -65,8 +65,12 @@ static int flush(struct upstream *u)
         ssize_t n = send(u->fd, u->out.data + u->sent, u->out.len - u->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN) return 0;
         if (n < 0 && errno == EINTR) continue;
-        /* The daemon may have sent the reason before it closed the connection: the next read finds it. */
-        if (n < 0) break;
+        if (n < 0) {
+            /* The daemon may have sent the reason before it closed the connection: the next read finds it. If it was
+             * not the daemon (ENOBUFS), it closes the connection now. */
+            (void)shutdown(u->fd, SHUT_WR);
+            break;
+        }
         u->sent += (size_t)n;
     }
     u->sent = 0;

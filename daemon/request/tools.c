@@ -3,6 +3,7 @@
 #include "daemon/output/tool-types.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/plain.h"
 #include <ctype.h>
 #include <string.h>
@@ -77,15 +78,16 @@ static int check_tool(const json_t *list, size_t i)
 int tools_parse(json_t **out, const struct proto_tools *t)
 {
     json_error_t why;
-    json_auto_t *list = json_loadb(t->list.data, t->list.len, JSON_REJECT_DUPLICATES, &why);
-    if (!list && json_error_code(&why) == json_error_out_of_memory) return -ENOMEM;
-    if (!list) return error_say(-EINVAL, "tools: not JSON: line %d, column %d: %s", why.line, why.column, why.text);
+    json_auto_t *list = NULL;
+    int r = json_whole_load(&list, t->list.data, t->list.len, JSON_REJECT_DUPLICATES, &why);
+    if (r == -ENOMEM) return r;
+    if (r < 0) return error_say(-EINVAL, "tools: not JSON: line %d, column %d: %s", why.line, why.column, why.text);
     if (!json_is_array(list) || json_array_size(list) == 0)
         return error_say(-EINVAL, "tools: must be an array of one or more tools");
     if (json_array_size(list) > TOOLS_COUNT_MAX)
         return error_say(-EINVAL, "tools: has %zu tools, the limit is %d", json_array_size(list), TOOLS_COUNT_MAX);
     for (size_t i = 0; i < json_array_size(list); i++) {
-        int r = check_tool(list, i);
+        r = check_tool(list, i);
         if (r < 0) return r;
     }
     if (t->name.len && !tool_exists(list, t->name.data))

@@ -34,7 +34,7 @@ def sweep(tmp_path, model, name, seconds, effect=ONCE, groups=None):
 
 
 @pytest.mark.parametrize("name, seconds, groups", [
-    ("turn", 5, None), ("life", 3, ("descriptors", "locks")), ("hob", 2, None)])
+    ("turn", 5, None), ("life", 3, ("descriptors", "locks")), ("hob", 2, None), ("gateway", 4, None)])
 def test_each_call_fails_once(tmp_path, one_layer, name, seconds, groups):
     (tmp_path / "home").mkdir()
     sweep(tmp_path, one_layer, name, seconds, groups=groups)

@@ -11,6 +11,7 @@ import time
 
 from conftest import BUILD, HOB, HOBD, Home
 from control import FROM
+from gateway import gateway
 from hobproto import Client, Closed, Peer
 
 VARYING = re.compile(r'"timings":\{[^}]*\}|"(?:seed|cached|uptime|\w+_ms)":[\d.]+')
@@ -393,4 +394,5 @@ SCENARIOS = {
     "manage": ("hob", client((HOB, "sessions", "--json"), (HOB, "status", "--json", "--version"), (HOB, "models"))),
     "log": ("hob", client((*FIXED, "hello"), (HOB, "log", "search", "question", "--json"), (HOB, "log", "show", "1"), (HOB, "log", "export", "1", "2"), setup=with_log)),
     "batch": ("hob", client((HOB, "batch", "--temp", "0", "@/IN"), setup=with_batch)),
+    "gateway": ("hob-http", gateway(LIBRARY)),
 }

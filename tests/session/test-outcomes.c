@@ -187,11 +187,6 @@ static void test_message_after_a_restart(void **state)
     }
 }
 
-#define TEXT(s)                                                                                                        \
-    {                                                                                                                  \
-        (char *)(uintptr_t)(s), sizeof(s) - 1                                                                          \
-    }
-
 /* Only an assistant's message is an answer, not one of a role with as many letters. */
 static void test_answer_by_role(void **state)
 {

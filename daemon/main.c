@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "libcommon/error.h"
-#include "libcommon/json-whole.h"
 #include "libcommon/plain.h"
 #include <errno.h>
 #include <signal.h>
@@ -76,7 +75,6 @@ int main(int argc, char **argv)
     int status;
 
     signal(SIGBUS, on_bus);
-    json_whole_watch();
     unsetenv("POSIXLY_CORRECT"); /* getopt(3): options may follow words, in every environment */
     status = run(argc, argv);
     /* Output that could not be written is a failure. */

@@ -24,7 +24,8 @@ int json_whole_load(json_t **out, const char *text, size_t n, size_t flags, json
     partial = false;
     *out = json_loadb(text, n, flags, why);
     if (partial) json_decref(*out), *out = NULL;
-    const int r = *out ? 0 : partial ? -ENOMEM : -EBADMSG;
+    const bool lacking = partial || (!*out && json_error_code(why) == json_error_out_of_memory);
+    const int r = *out ? 0 : lacking ? -ENOMEM : -EBADMSG;
     partial = false;
     return r;
 }

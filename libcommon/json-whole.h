@@ -7,8 +7,9 @@
 #include "libcommon/buf.h"
 #include <jansson.h>
 
-/* Call once, before any JSON: from then on also an allocation that fails within jansson counts, which 2.14 ignores in
- * some places: a text that it reads or copies is cut there. */
+/* For a program that makes one text after the other, like hob-http; to be called once, before any JSON. From then on
+ * each allocation that fails within jansson counts as a missing value: version 2.14 ignores that in some places, and
+ * cuts a text that it reads or copies. Such an error outside of a text spoils the next text. */
 void json_whole_watch(void);
 
 /* As json_loadb. 0; -EBADMSG with *why; -ENOMEM. *out is NULL if it fails. */

@@ -448,8 +448,8 @@ static time_t time_of(void **state, uint32_t number)
 /* A file has the time of its last use. The one that was used first gives room, also when the clock was set back. */
 static void test_times(void **state)
 {
-    enum { LATE = 4000000000 };
-    const struct timespec late[2] = {{.tv_sec = LATE}, {.tv_sec = LATE}};
+    const time_t late_s = 4000000000;
+    const struct timespec late[2] = {{.tv_sec = late_s}, {.tv_sec = late_s}};
     const time_t now = time(NULL);
     char path[128];
     struct media_disk *d = fixture_open(state, 3);
@@ -464,7 +464,7 @@ static void test_times(void **state)
     d = fixture_open(state, 3);
     assert_int_equal(fixture_get(d, 0), 0);
     assert_int_equal(fixture_get(d, 3), 0);
-    assert_true(time_of(state, 0) >= LATE && time_of(state, 3) >= LATE);
+    assert_true(time_of(state, 0) >= late_s && time_of(state, 3) >= late_s);
     assert_int_equal(fixture_put(d, 1, 4), 0);
     assert_int_equal(fixture_get(d, 2), -ENOENT); /* its time is that of no use since */
     media_disk_close(d);

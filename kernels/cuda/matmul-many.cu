@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with many tokens, on tensor cores. A CTA of 8 warps, 4 by 2, computes 128 rows (8 panels)
- * of 16 N tokens, a warp 2 panels of 8 N tokens, its accumulators in registers. Grid: (panels / 8, tokens / 16 N),
- * rounded up. N is 8 (cuda_many_*), or 4 (cuda_some_*) where that divides the work better among the multiprocessors.
+ * Products of quantized types with many tokens, on tensor cores. A CTA computes 128 rows (8 panels) of 16 N tokens, a
+ * warp 4 or 2 panels of 8 N tokens, its accumulators in registers. Grid: (panels / 8, tokens / 16 N), rounded up. N is
+ * 8 (cuda_many_*), or 4 (cuda_some_*) where that divides the work better among the multiprocessors.
  */
 #include "kernels/cuda/stage.cuh"
 
@@ -89,13 +89,14 @@ template <typename X> __device__ static inline int4 start_of(X)
 /* Block @j of a stage: the warp's share. */
 template <int W, int S, bool M, bool T, int N>
 __device__ static inline void multiply(const struct cuda_form &form, const struct stage<W, S, M, T, N> &from,
-                                       uint32_t j, float acc[PANELS][N][4])
+                                       uint32_t j, float acc[panels_of_warp<S, N>][N][4])
 {
+    constexpr uint32_t panels = panels_of_warp<S, N>, across = PANELS / panels;
     const uint32_t warp = threadIdx.x / CUDA_WARP, r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
-    const uint32_t panel = warp % ACROSS * PANELS, token = warp / ACROSS * N * 8;
-    struct operand o[PANELS];
+    const uint32_t panel = warp % across * panels, token = warp / across * N * 8;
+    struct operand o[panels];
 #pragma unroll
-    for (int i = 0; i < PANELS; i++) {
+    for (uint32_t i = 0; i < panels; i++) {
         const uint32_t row = (panel + i) * CUDA_ROWS + 2 * r;
         struct raw top, low;
         read_two<W>(form, from.w[panel + i][j], r, t, top, low);
@@ -117,7 +118,7 @@ __device__ static inline void multiply(const struct cuda_form &form, const struc
         typename extra_of<S, M, T>::type x = {};
         if (from.extra) x = from.x[j][two];
 #pragma unroll
-        for (int i = 0; i < PANELS; i++) {
+        for (uint32_t i = 0; i < panels; i++) {
             int c[4];
             isum<S, M, T>(c, o[i], q + e % 2 * 2, start_of(x));
 #pragma unroll
@@ -130,13 +131,13 @@ __device__ static inline void multiply(const struct cuda_form &form, const struc
     }
 }
 
-template <int N>
+template <int panels, int N>
 __device__ static inline void store(const struct cuda_matmul &a, uint32_t panel0, uint32_t first,
-                                    const float acc[PANELS][N][4])
+                                    const float acc[panels][N][4])
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP;
 #pragma unroll
-    for (int i = 0; i < PANELS; i++) {
+    for (uint32_t i = 0; i < panels; i++) {
         if (panel0 + i >= a.panels) continue;
         const struct cuda_matrix &m = a.of[product_of(a, panel0 + i)];
         const uint32_t row = (panel0 + i - m.panel0) * CUDA_ROWS + lane / 4 * 2;
@@ -158,11 +159,12 @@ template <int W, int S, bool M, bool T, int N> __device__ static inline void man
     extern __shared__ __align__(128) uint8_t shared[];
     struct room<W, S, M, T, N> &at = *(struct room<W, S, M, T, N> *)shared;
     const uint32_t warp = threadIdx.x / CUDA_WARP, nb = a.k / CUDA_WARP, first = blockIdx.y * 8 * N * DOWN;
-    const uint32_t panel0 = blockIdx.x * ACROSS * PANELS;
+    constexpr uint32_t panels = panels_of_warp<S, N>, across = PANELS / panels;
+    const uint32_t panel0 = blockIdx.x * PANELS;
     struct scales_of<W, S, M, T, N> scales;
-    float acc[PANELS][N][4] = {};
+    float acc[panels][N][4] = {};
     static_assert(sizeof(at) <= CUDA_MANY_SHARED(W, 8 * N * DOWN), "the host knows the size");
-    if (threadIdx.x < ACROSS * PANELS) at.panels[threadIdx.x] = panel_of(a, panel0 + threadIdx.x);
+    if (threadIdx.x < PANELS) at.panels[threadIdx.x] = panel_of(a, panel0 + threadIdx.x);
     __syncthreads();
     copy_codes<W, S, M, T, N>(a, at, at.stages[0], first, 0);
     scales.read(a, at.panels, first, 0);
@@ -184,17 +186,17 @@ template <int W, int S, bool M, bool T, int N> __device__ static inline void man
         }
         if (ahead < nb) scales.write(a, at.stages[i ^ 1]);
     }
-    store<N>(a, panel0 + warp % ACROSS * PANELS, first + warp / ACROSS * N * 8, acc);
+    store<panels, N>(a, panel0 + warp % across * panels, first + warp / across * N * 8, acc);
 }
 
 #define MANY(name, width, scales, offset, table)                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                           \
+    extern "C" __global__ void __launch_bounds__(threads_of_cta<scales, 8>, 2)                                         \
         cuda_many_##name(const __grid_constant__ struct cuda_matmul a)                                                 \
     {                                                                                                                  \
         begin();                                                                                                       \
         many<width, scales, offset, table, 8>(a);                                                                      \
     }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                           \
+    extern "C" __global__ void __launch_bounds__(threads_of_cta<scales, 4>, 2)                                         \
         cuda_some_##name(const __grid_constant__ struct cuda_matmul a)                                                 \
     {                                                                                                                  \
         begin();                                                                                                       \

@@ -6,14 +6,16 @@
  */
 #include "kernels/cuda/form.cuh"
 
-#define PANELS  2 /* of a warp */
-#define ACROSS  4 /* warps of a CTA beside each other, of other panels */
-#define DOWN    2 /* of other tokens */
-#define THREADS (ACROSS * DOWN * CUDA_WARP)
-#define STAGES  2
-#define BLOCKS  4                             /* of a stage */
-#define ROWS    (ACROSS * PANELS * CUDA_ROWS) /* of a CTA */
-#define CODES   (BLOCKS * CUDA_WARP)          /* bytes of a token in a stage */
+#define PANELS 8 /* of a CTA */
+#define ROWS   (PANELS * CUDA_ROWS)
+#define DOWN   2 /* warps of a CTA that have other tokens */
+#define STAGES 2
+#define BLOCKS 4                    /* of a stage */
+#define CODES  (BLOCKS * CUDA_WARP) /* bytes of a token in a stage */
+
+/* Panels of a warp: more of them share what it reads of the tokens, but their accumulators must fit into registers. */
+template <int S, int N> constexpr int panels_of_warp = S != HALVES &&N == 8 ? 4 : 2;
+template <int S, int N> constexpr int threads_of_cta = PANELS / panels_of_warp<S, N> *DOWN *CUDA_WARP;
 
 /* The factors of a row and a block whose halves have factors: of sums, and of the sums of activations. */
 struct factors {
@@ -41,7 +43,7 @@ template <bool T> struct extra_of<HALVES, true, T> {
 template <int W, int S, bool M, bool T, int N> struct alignas(16) stage {
     static constexpr int tokens = 8 * N * DOWN;
     static constexpr bool extra = M || is_unsigned<S, T>;
-    uint8_t w[ACROSS * PANELS][BLOCKS][64 * W]; /* codes, as in a panel */
+    uint8_t w[PANELS][BLOCKS][64 * W]; /* codes, as in a panel */
     uint8_t q[tokens][CODES];
     typename extra_of<S, M, T>::type x[extra ? BLOCKS : 1][extra ? tokens / 2 : 1];
     float2 scale[BLOCKS][tokens / 2];
@@ -52,7 +54,7 @@ template <int W, int S, bool M, bool T, int N> struct alignas(16) stage {
 /* Shared memory. Panels that do not exist are the last one. */
 template <int W, int S, bool M, bool T, int N> struct room {
     struct stage<W, S, M, T, N> stages[STAGES];
-    const uint8_t *panels[ACROSS * PANELS];
+    const uint8_t *panels[PANELS];
 };
 
 __device__ static inline uint32_t shared_address(const void *p)
@@ -78,13 +80,14 @@ template <int W, int S, bool M, bool T, int N>
 __device__ static inline void copy_codes(const struct cuda_matmul &a, const struct room<W, S, M, T, N> &at,
                                          struct stage<W, S, M, T, N> &to, uint32_t first, uint32_t b0)
 {
-    constexpr uint32_t all_w = ACROSS * PANELS * BLOCKS * 4 * W, n_w = (all_w + THREADS - 1) / THREADS;
-    constexpr uint32_t n_q = to.tokens * CODES / 16 / THREADS;
+    constexpr uint32_t threads = threads_of_cta<S, N>;
+    constexpr uint32_t all_w = PANELS * BLOCKS * 4 * W, n_w = (all_w + threads - 1) / threads;
+    constexpr uint32_t n_q = to.tokens * CODES / 16 / threads;
     const uint32_t left = a.k / CUDA_WARP - b0, step = a.form.shift ? a.form.step : a.form.group;
     const uint32_t begin = (b0 >> a.form.shift) * a.form.group + (b0 & ((1u << a.form.shift) - 1u)) * a.form.step;
 #pragma unroll
     for (uint32_t i = 0; i < n_w; i++) {
-        const uint32_t n = threadIdx.x + i * THREADS, block = n / (4 * W) % BLOCKS;
+        const uint32_t n = threadIdx.x + i * threads, block = n / (4 * W) % BLOCKS;
         if (n < all_w && block < left)
             copy16((uint8_t *)to.w + n * 16, at.panels[n / (4 * W * BLOCKS)] + begin + block * step + n % (4 * W) * 16);
     }
@@ -93,18 +96,23 @@ __device__ static inline void copy_codes(const struct cuda_matmul &a, const stru
     if (chunk / 2 < left)
 #pragma unroll
         for (uint32_t i = 0; i < n_q; i++) {
-            constexpr uint32_t each = THREADS / (CODES / 16); /* a multiple of 8 */
+            constexpr uint32_t each = threads / (CODES / 16); /* a multiple of 8 */
             copy16(&to.q[token + i * each][(chunk ^ token % 8) * 16], q + i * each * a.k);
         }
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Scales of two rows and of two tokens, as they lie in memory. */
+/* Scales of two rows and of two tokens, as they lie in memory: to decode them early would be to wait for them. */
 struct raw_scales {
     uint32_t d, m, sub[2];
     float4 x;
-    short4 s;
+    uint2 s; /* sums of halves, of each token */
 };
+
+__device__ static inline int sum_of(uint32_t halves)
+{
+    return (int16_t)halves + ((int32_t)halves >> 16);
+}
 
 /* A thread reads those of block @b and the rows, and the tokens, from 2 i on. */
 template <int S, bool M>
@@ -147,7 +155,7 @@ __device__ static inline void write_rows(const struct cuda_form &f, const struct
 
 __device__ static inline void put(int4 &to, const struct raw_scales &r, int32_t bias)
 {
-    const int even = -bias * (r.s.x + r.s.y), odd = -bias * (r.s.z + r.s.w);
+    const int even = -bias * sum_of(r.s.x), odd = -bias * sum_of(r.s.y);
     to = make_int4(even, odd, even, odd);
 }
 
@@ -158,7 +166,7 @@ __device__ static inline void put(float2 &to, const struct raw_scales &r, int32_
 
 __device__ static inline void put(short4 &to, const struct raw_scales &r, int32_t)
 {
-    to = r.s;
+    *(uint2 *)&to = r.s;
 }
 
 template <int W, int S, bool M, bool T, int N>
@@ -172,9 +180,10 @@ __device__ static inline void write_tokens(const struct cuda_form &f, const stru
 /* The scales of a stage: a thread has two rows and two tokens of some blocks. */
 template <int W, int S, bool M, bool T, int N> struct scales_of {
     typedef struct stage<W, S, M, T, N> stage_;
+    static constexpr int threads = threads_of_cta<S, N>;
     static constexpr int in_rows = ROWS / 2, in_tokens = stage_::tokens / 2; /* threads of a block */
-    static constexpr int n_rows = BLOCKS * in_rows / THREADS;
-    static constexpr int n_tokens = (BLOCKS * in_tokens + THREADS - 1) / THREADS;
+    static constexpr int n_rows = BLOCKS * in_rows / threads;
+    static constexpr int n_tokens = (BLOCKS * in_tokens + threads - 1) / threads;
     struct raw_scales r[n_rows > n_tokens ? n_rows : n_tokens];
 
     __device__ inline void read(const struct cuda_matmul &a, const uint8_t *const *panels, uint32_t first, uint32_t b0)
@@ -182,15 +191,15 @@ template <int W, int S, bool M, bool T, int N> struct scales_of {
         const uint32_t last = a.k / CUDA_WARP - 1;
 #pragma unroll
         for (int i = 0; i < n_rows; i++) {
-            const uint32_t n = threadIdx.x + i * THREADS, b = min(b0 + n / in_rows, last);
+            const uint32_t n = threadIdx.x + i * threads, b = min(b0 + n / in_rows, last);
             read_rows<S, M>(a.form, panels[n % in_rows * 2 / CUDA_ROWS], b, n % in_rows * 2 % CUDA_ROWS, r[i]);
         }
 #pragma unroll
         for (int i = 0; i < n_tokens; i++) {
-            const uint32_t n = threadIdx.x + i * THREADS, b = min(b0 + n / in_tokens, last);
+            const uint32_t n = threadIdx.x + i * threads, b = min(b0 + n / in_tokens, last);
             const uint64_t at = (uint64_t)b * a.x.ld + first + n % in_tokens * 2; /* ld has room for whole CTAs */
             r[i].x = *(const float4 *)(a.x.d + at * 2);
-            if (stage_::extra && (!M || S == HALVES)) r[i].s = *(const short4 *)(a.x.s + at * 2);
+            if (stage_::extra && (!M || S == HALVES)) r[i].s = *(const uint2 *)(a.x.s + at * 2);
         }
     }
 
@@ -198,12 +207,12 @@ template <int W, int S, bool M, bool T, int N> struct scales_of {
     {
 #pragma unroll
         for (int i = 0; i < n_rows; i++) {
-            const uint32_t n = threadIdx.x + i * THREADS;
+            const uint32_t n = threadIdx.x + i * threads;
             write_rows<W, S, M, T, N>(a.form, r[i], n / in_rows, n % in_rows * 2, to);
         }
 #pragma unroll
         for (int i = 0; i < n_tokens; i++) {
-            const uint32_t n = threadIdx.x + i * THREADS;
+            const uint32_t n = threadIdx.x + i * threads;
             if (n < BLOCKS * in_tokens) write_tokens<W, S, M, T, N>(a.form, r[i], n / in_tokens, n % in_tokens, to);
         }
     }

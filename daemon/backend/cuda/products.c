@@ -11,7 +11,7 @@
 #define BATCH_WARPS    4 /* most warps of a CTA */
 #define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8 /* of a CTA of cuda_many_* */
-#define MANY_THREADS   256
+#define SOME_THREADS   256
 #define MANY_TOKENS    128
 #define SOME_TOKENS    64
 #define FLOAT_TOKENS   16
@@ -71,6 +71,7 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     if (!r) r = cuda_kernel(d, &out->some, name, CUDA_MANY_SHARED(f->width, SOME_TOKENS));
     name_kind(name, sizeof(name), "many", f);
     out->width = f->width;
+    out->many_threads = f->scales == PANEL_HALVES ? 256 : 128;
     return r ? r : cuda_kernel(d, &out->many, name, CUDA_MANY_SHARED(f->width, MANY_TOKENS));
 }
 
@@ -104,12 +105,12 @@ static unsigned time_of(const struct cuda_device *d, unsigned ctas, unsigned bot
 static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *a,
                          enum cuda_which which)
 {
-    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), MANY_THREADS,
+    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), SOME_THREADS,
                                    CUDA_MANY_SHARED(k->width, SOME_TOKENS)};
-    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), MANY_THREADS,
+    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), k->many_threads,
                                    CUDA_MANY_SHARED(k->width, MANY_TOKENS)};
     /* measured: H200, Q4_0 */
-    const bool fewer = time_of(d, some.x * some.y, 22, 15) < time_of(d, many.x * many.y, 40, 25);
+    const bool fewer = time_of(d, some.x * some.y, 22, 15) < time_of(d, many.x * many.y, 37, 27);
     if (which == CUDA_USE_SOME || (which == CUDA_BEST && fewer)) return cuda_launch(d, k->some, some, a);
     return cuda_launch(d, k->many, many, a);
 }

@@ -14,7 +14,7 @@ struct cuda_kind {
     CUfunction few, several, some, many; /* of float types: few alone */
     CUfunction one, batch[3];            /* of quantized types, where the device has bulk copies, or NULL */
     struct cuda_form form;
-    uint32_t width; /* bits of a code */
+    uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
 };
 
 /* Find the kernels of a type. */

@@ -89,7 +89,7 @@ static void defaults(void **state)
     assert_true(o->engine.sessions.bytes == 1ull << 30);
     assert_int_equal(o->engine.sessions.count, 10000);
     assert_true(o->engine.disk_reserve == 256ull << 20);
-    assert_int_equal(o->engine.batch_tokens, 512);
+    assert_int_equal(o->engine.batch_tokens, 0); /* the default of the backend */
     assert_int_equal(o->engine.batch_window_usec, 0);
     assert_int_equal(o->stop_timeout_usec, 30ull * 1000000);
     assert_int_equal(o->log_level, LOG_INFO);

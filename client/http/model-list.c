@@ -61,16 +61,13 @@ static int scan_places(json_t *found)
         enum paths_kind kind;
         const char *suffix;
     } places[] = {{PATHS_RUNTIME, ".sock"}, {PATHS_MODELS, ".gguf"}};
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         _cleanup_(freep) char *dir = NULL;
-        r = paths_dir(places[i / 2].kind, i % 2, &dir);
-        if (r == 0)
-            r = scan(found, dir, places[i / 2].suffix);
-        else if (r != -ENOMEM)
-            r = 0;
+        int r = paths_dir(places[i / 2].kind, i % 2, &dir);
+        if (r == 0) r = scan(found, dir, places[i / 2].suffix);
+        if (r == -ENOMEM) return r;
     }
-    return r == 0 ? scan(found, "/usr/share/hob/models", ".gguf") : r;
+    return scan(found, "/usr/share/hob/models", ".gguf");
 }
 
 static int by_name(const void *a, const void *b)

@@ -4,11 +4,6 @@
  * other devices the kernels that use them are not started. */
 #include "kernels/cuda/device.cuh"
 
-__device__ static inline uint32_t shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* A barrier at which @n threads arrive. */
 __device__ static inline void bar_init(uint64_t *bar, uint32_t n)
 {

@@ -32,6 +32,12 @@ __device__ static inline void begin()
     wait_before();
 }
 
+/* The address of what lies in shared memory, as instructions take it. */
+__device__ static inline uint32_t shared_at(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
 __device__ static inline float fma_(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);

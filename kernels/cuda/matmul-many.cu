@@ -25,7 +25,7 @@ __device__ static inline void read_two(const struct cuda_form &f, const uint8_t 
 __device__ static inline void read_tokens(const uint8_t (*q)[CODES], uint32_t j, uint32_t x[4])
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, chunk = j * 2 + lane / 8 % 2;
-    const uint32_t at = shared_address(&q[lane / 16 * 8 + lane % 8][(chunk ^ lane % 8) * 16]);
+    const uint32_t at = shared_at(&q[lane / 16 * 8 + lane % 8][(chunk ^ lane % 8) * 16]);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                  : "r"(at)

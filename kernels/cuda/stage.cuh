@@ -57,14 +57,9 @@ template <int W, int S, bool M, bool T, int N> struct room {
     const uint8_t *panels[PANELS];
 };
 
-__device__ static inline uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 __device__ static inline void copy16(void *to, const void *from)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
 }
 
 __device__ static inline const uint8_t *panel_of(const struct cuda_matmul &a, uint32_t panel)

@@ -24,6 +24,18 @@ V const uint16_t *scales(const void *block, size_t dim)
     return (const void *)((const uint8_t *)block + kv_codes(dim));
 }
 
+/* K of a block as f32. */
+V void widen_k(float *k, const void *block, size_t dim, enum kern_kv kv)
+{
+    for (size_t d = 0; d < dim; d++) {
+        const uint16_t *scale = scales(block, dim) + d / KV_GROUP * KV_BLOCK;
+        for (size_t j = 0; j < KV_BLOCK; j += 16) {
+            v16 x = load_kv(block, d * KV_BLOCK + j, kv);
+            v16_store(k + d * KV_BLOCK + j, kv == KERN_KV_Q8 ? v16_mul(x, v16_load_f16(scale + j)) : x);
+        }
+    }
+}
+
 /* K [dim][32] and V [32][dim] of a block. */
 V void widen_f16(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
 {
@@ -35,12 +47,7 @@ V void widen_f16(float *k, float *v, const void *kblock, const void *vblock, siz
 
 V void widen_q8(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
 {
-    for (size_t d = 0; d < dim; d++) {
-        const uint16_t *scale = scales(kblock, dim) + d / KV_GROUP * KV_BLOCK;
-        for (size_t j = 0; j < KV_BLOCK; j += 16)
-            v16_store(k + d * KV_BLOCK + j,
-                      v16_mul(load_kv(kblock, d * KV_BLOCK + j, KERN_KV_Q8), v16_load_f16(scale + j)));
-    }
+    widen_k(k, kblock, dim, KERN_KV_Q8);
     for (size_t j = 0; j < KV_BLOCK; j++) {
         const uint16_t *scale = scales(vblock, dim) + j * kv_groups(dim);
         for (size_t d = 0; d < dim; d += 16) {
@@ -78,16 +85,4 @@ V void transpose(float *v, const float *k, size_t n)
         }
     for (; d < n; d++)
         for (size_t j = 0; j < KV_BLOCK; j++) v[j * n + d] = k[d * KV_BLOCK + j];
-}
-
-/* K of a block as f32. */
-V void widen_k(float *k, const void *block, size_t dim, enum kern_kv kv)
-{
-    for (size_t d = 0; d < dim; d++) {
-        const uint16_t *scale = scales(block, dim) + d / KV_GROUP * KV_BLOCK;
-        for (size_t j = 0; j < KV_BLOCK; j += 16) {
-            v16 x = load_kv(block, d * KV_BLOCK + j, kv);
-            v16_store(k + d * KV_BLOCK + j, kv == KERN_KV_Q8 ? v16_mul(x, v16_load_f16(scale + j)) : x);
-        }
-    }
 }

@@ -270,11 +270,9 @@ static void finish(struct fixture *f, unsigned jobs)
     pthread_mutex_unlock(&f->lock);
 }
 
-static void test_warns(void **state)
+/* A write of what was added fails with the warning @one and the reason, and the last flush with @all. */
+static void check_warnings(struct fixture *f, const char *one, const char *all)
 {
-    struct fixture *f = *state;
-    fixture_open(f);
-    fixture_add(f, NULL, 1);
     fixture_fail_writes(true);
     idle(f, clock_now_usec());
     finish(f, 1);
@@ -282,13 +280,22 @@ static void test_warns(void **state)
     assert_int_equal(warnings_begin(), 0);
     assert_int_equal(fixture_deliver(f), 1);
     const char *heard = warnings_end();
-    assert_non_null(strstr(heard, "cannot write a KV block to disk: "));
+    assert_non_null(strstr(heard, one));
     assert_non_null(strstr(heard, strerror(EFBIG)));
     f->broken = true;
     assert_int_equal(warnings_begin(), 0);
     fixture_close(f, UINT64_MAX);
-    assert_non_null(strstr(warnings_end(), "not all KV blocks were written to disk: the device has failed"));
+    assert_non_null(strstr(warnings_end(), all));
     f->broken = false;
+}
+
+static void test_warns(void **state)
+{
+    struct fixture *f = *state;
+    fixture_open(f);
+    fixture_add(f, NULL, 1);
+    check_warnings(
+        f, "cannot write a KV block to disk: ", "not all KV blocks were written to disk: the device has failed");
     fixture_open(f);
     fixture_add(f, NULL, 4);
     assert_int_equal(warnings_begin(), 0);
@@ -455,20 +462,8 @@ static void test_states_warn(void **state)
     struct prefix_node *n = fixture_add(f, NULL, 1);
     write_all(f, clock_now_usec());
     fixture_add_state(f, n, 5);
-    fixture_fail_writes(true);
-    idle(f, clock_now_usec());
-    finish(f, 1);
-    fixture_fail_writes(false);
-    assert_int_equal(warnings_begin(), 0);
-    assert_int_equal(fixture_deliver(f), 1);
-    const char *heard = warnings_end();
-    assert_non_null(strstr(heard, "cannot write a recurrent state to disk: "));
-    assert_non_null(strstr(heard, strerror(EFBIG)));
-    f->broken = true;
-    assert_int_equal(warnings_begin(), 0);
-    fixture_close(f, UINT64_MAX);
-    assert_non_null(strstr(warnings_end(), "not all recurrent states were written to disk: the device has failed"));
-    f->broken = false;
+    check_warnings(f, "cannot write a recurrent state to disk: ",
+                   "not all recurrent states were written to disk: the device has failed");
     fixture_open(f);
     fixture_add_state(f, fixture_add(f, NULL, 1), 5);
     assert_int_equal(warnings_begin(), 0);

@@ -10,8 +10,6 @@ import time
 from conftest import Home
 from httpgate import HOB_HTTP, JSON
 
-CALM = 3  # rounds without a fault, after which no site is left
-HANG = 15
 ASK = {"messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 4, "temperature": 0}
 TOOL = {"type": "function", "name": "look", "description": "Look something up.", "parameters": {"type": "object", "properties": {"x": {"type": "string"}}}}
 REQUESTS = [
@@ -77,8 +75,9 @@ def names_error(status, body):
 class Program:
     """hob-http with the library."""
 
-    def __init__(self, home, library, control):
-        self.home, self.env = home, {"LD_PRELOAD": str(library), "FAULT_CONTROL": str(control.path)}
+    def __init__(self, home, library, control, hang):
+        self.home, self.hang = home, hang
+        self.env = {"LD_PRELOAD": str(library), "FAULT_CONTROL": str(control.path)}
         self.log = home.root / "hob-http.log"
         self.start()
 
@@ -87,7 +86,7 @@ class Program:
         with open(self.log, "ab") as log:
             self.p = self.home.popen([HOB_HTTP, "--listen", "127.0.0.1:0", "--socket", self.home.socket], env=self.env, stdin=subprocess.DEVNULL,
                                      stderr=log)
-        end = time.monotonic() + HANG
+        end = time.monotonic() + self.hang
         while not (m := re.search(r"listening on http://127\.0\.0\.1:(\d+)\n", self.said())):
             assert time.monotonic() < end and self.p.poll() is None, self.said()
             time.sleep(0.005)
@@ -98,7 +97,7 @@ class Program:
 
     def ask(self, method, path, body):
         """(status, body); None: the connection ended before the answer did."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.hang)
         try:
             c.request(method, path, body=body and json.dumps(body), headers=JSON if body else {})
             r = c.getresponse()
@@ -124,15 +123,15 @@ def check(ended, answer, want):
     return f"{status} {body[-300:]!r} instead of {want[0]} {want[1][0][-300:]}"
 
 
-def gateway(library):
-    """A scenario, as in scenarios.py."""
+def gateway(library, calm_rounds, hang):
+    """A scenario, as in scenarios.py: until @calm_rounds pass without a fault; @hang: seconds without an answer."""
 
     def scenario(folder, model, control, effect, say, deadline):
         home = Home(folder, model)
         home.daemon("--threads", 1)
-        p, calm = Program(home, library, control), 0
+        p, calm = Program(home, library, control, hang), 0
         wants = [expected(p, x) for x in REQUESTS]
-        while calm < CALM and time.monotonic() < deadline:
+        while calm < calm_rounds and time.monotonic() < deadline:
             calm += 1
             for request, want in zip(REQUESTS, wants):
                 control.arm(effect)
@@ -154,10 +153,10 @@ def gateway(library):
                 elif p.ask("GET", "/v1/models", None) is None:
                     say(f"{line}: no answer behind it", p.said())
         p.p.send_signal(signal.SIGTERM)
-        if p.p.wait(HANG) or "anitizer" in p.log.read_text(errors="replace"):
+        if p.p.wait(hang) or "anitizer" in p.log.read_text(errors="replace"):
             say(f"hob-http stopped with status {p.p.returncode}", p.said())
         home.stop()
-        return calm == CALM
+        return calm == calm_rounds
 
     return scenario
 

@@ -394,5 +394,5 @@ SCENARIOS = {
     "manage": ("hob", client((HOB, "sessions", "--json"), (HOB, "status", "--json", "--version"), (HOB, "models"))),
     "log": ("hob", client((*FIXED, "hello"), (HOB, "log", "search", "question", "--json"), (HOB, "log", "show", "1"), (HOB, "log", "export", "1", "2"), setup=with_log)),
     "batch": ("hob", client((HOB, "batch", "--temp", "0", "@/IN"), setup=with_batch)),
-    "gateway": ("hob-http", gateway(LIBRARY)),
+    "gateway": ("hob-http", gateway(LIBRARY, CALM, HANG)),
 }

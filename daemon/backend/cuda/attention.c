@@ -81,6 +81,8 @@ int cuda_find_attention(struct cuda *c)
         const uint32_t dim = sizes[i].dim;
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
         r = cuda_kernel(&c->device, &c->kern.attn[i], name, any);
+        snprintf(name, sizeof(name), "cuda_merge_many_%u", dim);
+        if (!r) r = cuda_kernel(&c->device, &c->kern.merge_many[i], name, 0);
         if (r || !sizes[i].rows) continue;
         snprintf(name, sizeof(name), "cuda_attn_some_%s_%u", type, dim);
         r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
@@ -143,7 +145,11 @@ static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_v
 static int merge(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w, bool quantized)
 {
     const struct cuda_merge a = merge_of(p, v, w, quantized);
-    return cuda_launch(&p->c->device, p->c->kern.merge, (struct cuda_grid){w->n, a.heads, CUDA_WARP, 0}, &a);
+    const struct cuda_grid one = {w->n, a.heads, CUDA_WARP, 0},
+                           many = {w->n, (a.heads + CUDA_MANY_WARPS - 1) / CUDA_MANY_WARPS, CUDA_MANY_WARPS * CUDA_WARP,
+                                   0};
+    if (w->n <= CUDA_MANY_TOKENS) return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
+    return cuda_launch(&p->c->device, p->c->kern.merge_many[size_of(a.dim)], many, &a);
 }
 
 /* Quantize what no kernel of attention does, for heads of another number of values than 32, 64, …. */

@@ -134,10 +134,10 @@ int cuda_find_kernels(struct cuda *c)
     const struct {
         CUfunction *to;
         const char *name;
-    } all[] = {{&c->kern.norm, "cuda_norm"},   {&c->kern.quantize, "cuda_quantize"},
-               {&c->kern.gated, "cuda_gated"}, {&c->kern.logits, "cuda_logits"},
-               {&c->kern.heads, "cuda_heads"}, {&c->kern.kv_copy, "cuda_kv_copy"},
-               {&c->kern.merge, "cuda_merge"}};
+    } all[] = {{&c->kern.norm, "cuda_norm"},       {&c->kern.quantize, "cuda_quantize"},
+               {&c->kern.gated, "cuda_gated"},     {&c->kern.logits, "cuda_logits"},
+               {&c->kern.heads, "cuda_heads"},     {&c->kern.heads_many, "cuda_heads_many"},
+               {&c->kern.kv_copy, "cuda_kv_copy"}, {&c->kern.merge, "cuda_merge"}};
     const unsigned row = (2 * c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
     int r = 0;
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)

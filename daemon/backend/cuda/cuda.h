@@ -59,7 +59,8 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, heads, kv_copy, merge, attn_few, decode;
+    CUfunction norm, quantize, gated, logits, heads, heads_many, kv_copy, merge, attn_few, decode;
+    CUfunction merge_many[CUDA_ATTN_SIZES];
     CUfunction attn[CUDA_ATTN_SIZES], attn_many[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near; /* NULL: the device has no bulk copies */
     struct cuda_kind kinds[KERN_TYPES];
@@ -170,6 +171,9 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quant
 
 /* Queries that a tile of attention should have in the pass's layer, for @n tokens in all. */
 uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
+
+#define CUDA_MANY_WARPS  8  /* heads of a CTA of cuda_heads_many and cuda_merge_many_*, */
+#define CUDA_MANY_TOKENS 64 /* which are used for more tokens than that */
 
 #define CUDA_FEW_ROWS 16 /* most queries of a tile for which the kernels for few are used */
 

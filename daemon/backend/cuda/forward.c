@@ -82,8 +82,9 @@ static bool plain(const struct product *set, uint32_t n)
 
 int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a)
 {
-    const struct cuda_grid g = {n, 1, a->k < 4 * THREADS ? THREADS : 4 * THREADS,
-                                (2 * a->k + 1) * (unsigned)sizeof(float)};
+    /* many threads shorten a row; of many rows, more are computed at once with few */
+    const bool few = a->k < 4 * THREADS || n > 4 * (uint32_t)c->device.processors;
+    const struct cuda_grid g = {n, 1, few ? THREADS : 4 * THREADS, (2 * a->k + 1) * (unsigned)sizeof(float)};
     return cuda_launch(&c->device, c->kern.norm, g, a);
 }
 

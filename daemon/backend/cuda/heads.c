@@ -42,6 +42,11 @@ struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
 int cuda_place_heads(const struct cuda_pass *p)
 {
     const struct cuda_heads a = cuda_heads_of(p);
-    const struct cuda_grid g = {p->n, a.heads + a.kv_heads, CUDA_WARP, a.dim * (unsigned)sizeof(float)};
-    return cuda_launch(&p->c->device, p->c->kern.heads, g, &a);
+    const uint32_t heads = a.heads + a.kv_heads;
+    const unsigned bytes = a.dim * (unsigned)sizeof(float);
+    const struct cuda_grid one = {p->n, heads, CUDA_WARP, bytes},
+                           many = {p->n, (heads + CUDA_MANY_WARPS - 1) / CUDA_MANY_WARPS, CUDA_MANY_WARPS * CUDA_WARP,
+                                   CUDA_MANY_WARPS * bytes};
+    if (p->n <= CUDA_MANY_TOKENS) return cuda_launch(&p->c->device, p->c->kern.heads, one, &a);
+    return cuda_launch(&p->c->device, p->c->kern.heads_many, many, &a);
 }

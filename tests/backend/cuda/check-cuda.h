@@ -44,3 +44,20 @@ void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follo
 void check_cuda_copy(void **state);
 void check_cuda_attn(void **state);
 void check_cuda_decode(void **state);
+
+/* --- KV --- */
+
+#define BLOCKS 40 /* KV blocks of a case */
+
+struct kv_case {
+    enum kern_kv type;
+    uint32_t heads, kv_heads, dim;
+    size_t half, stride; /* bytes of K of one KV head, and of a block */
+};
+
+struct kv_case random_case(enum kern_kv type, unsigned i); /* @i: number of the case */
+struct cuda_kv kv_of(const struct kv_case *c, void *mem);
+
+/* Memory of the test, and of the device. */
+float *kv_floats(size_t n);
+float *kv_up(const float *x, size_t n);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention of tiles with many queries, for heads of up to 64 or 128 values, a multiple of 8, and scores without a cap.
- * A CTA of four warps computes up to 16 R queries of a tile that share a KV head. K and V of BLOCKS blocks are
- * converted to f32 once and lie in shared memory. A warp has 4 R queries. Its lanes are 4 by 8: a lane computes R of
- * the queries, of the scores of each block 4 keys, of the outputs D dims. Every sum has the order of
- * kernels/ARITHMETIC.md.
+ * Attention of tiles with many queries, for heads of up to 64, 128 or 256 values, a multiple of 8. A CTA of four warps
+ * computes up to 16 R queries of a tile that share a KV head. K and V of BLOCKS blocks are converted to f32 once and
+ * lie in shared memory. A warp has 4 R queries. Its lanes are 4 by 8: a lane computes R of the queries, of the scores
+ * of each block 4 keys, of the outputs D dims. Every sum has the order of kernels/ARITHMETIC.md.
  */
 #include "kernels/cuda/kv.cuh"
 
@@ -21,6 +20,12 @@ __device__ static inline uint32_t key_lane()
     return threadIdx.x % 8;
 }
 
+/* The KV head of a CTA: those of a tile follow each other, so that large tiles begin first for all heads. */
+__device__ static inline uint32_t head_of(const struct cuda_attn &a)
+{
+    return blockIdx.x % a.kv_heads;
+}
+
 /* Shared memory, in floats. Key j of K lies at j % 8 * 4 + j / 8, so that the 4 keys of a lane, its number + 8 i, lie
  * side by side. Weights are [32][4 R]. */
 template <int R, int D, int BLOCKS> struct room {
@@ -32,7 +37,7 @@ template <int R, int D, int BLOCKS> struct room {
     uint2 seen[rows]; /* the positions that a query sees */
 };
 
-/* exp of a number that is not above 0, or of a NaN: p times 2^n is exact. */
+/* exp of a number that is not above 0, or of a NaN. */
 __device__ static inline float exp_below(float x)
 {
     const float t = fma_(x, EXP_LOG2E, EXP_MAGIC), n = t - EXP_MAGIC;
@@ -44,7 +49,7 @@ __device__ static inline float exp_below(float x)
     p = fma_(p, r, EXP_C2);
     p = fma_(p, r, 1.0f);
     p = fma_(p, r, 1.0f);
-    return x < EXP_MIN ? 0.0f : p * __uint_as_float((__float_as_uint(t) << 23) + 0x3f800000u);
+    return x < EXP_MIN ? 0.0f : __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
 }
 
 /* --- K and V --- */
@@ -90,24 +95,27 @@ template <int type, int D>
 __device__ static inline void stage(const uint8_t *k, const uint8_t *v, uint32_t dim, float (*to_k)[CUDA_ATTN_KEYS],
                                     float (*to_v)[8 * D])
 {
-    constexpr int n = 8 * D * CUDA_WARP / 8 / THREADS; /* of a thread */
-    float x[n][8], y[n][8];
+    constexpr int all = D * CUDA_WARP / THREADS, n = all < 4 ? all : 4; /* of a thread, and at once */
+#pragma unroll 1
+    for (int first = 0; first < all; first += n) {
+        float x[n][8], y[n][8];
 #pragma unroll
-    for (int u = 0; u < n; u++) {
-        const uint32_t i = threadIdx.x + u * THREADS;
-        if (i >= dim * 4) break;
-        read8<type, false>(k, dim, i, x[u]);
-        read8<type, true>(v, dim, i, y[u]);
-    }
+        for (int u = 0; u < n; u++) {
+            const uint32_t i = threadIdx.x + (first + u) * THREADS;
+            if (i >= dim * 4) break;
+            read8<type, false>(k, dim, i, x[u]);
+            read8<type, true>(v, dim, i, y[u]);
+        }
 #pragma unroll
-    for (int u = 0; u < n; u++) {
-        const uint32_t i = threadIdx.x + u * THREADS;
-        if (i >= dim * 4) break;
-        float *to = &to_v[8 * i / dim][8 * i % dim];
+        for (int u = 0; u < n; u++) {
+            const uint32_t i = threadIdx.x + (first + u) * THREADS;
+            if (i >= dim * 4) break;
+            float *to = &to_v[8 * i / dim][8 * i % dim];
 #pragma unroll
-        for (int e = 0; e < 8; e++) to_k[i / 4][e * 4 + i % 4] = x[u][e];
-        *(float4 *)to = make_float4(y[u][0], y[u][1], y[u][2], y[u][3]);
-        *(float4 *)(to + 4) = make_float4(y[u][4], y[u][5], y[u][6], y[u][7]);
+            for (int e = 0; e < 8; e++) to_k[i / 4][e * 4 + i % 4] = x[u][e];
+            *(float4 *)to = make_float4(y[u][0], y[u][1], y[u][2], y[u][3]);
+            *(float4 *)(to + 4) = make_float4(y[u][4], y[u][5], y[u][6], y[u][7]);
+        }
     }
 }
 
@@ -197,16 +205,17 @@ template <int R, int D> struct lane_of {
 
 /* The softmax of a block: scores -> weights in shared memory; @c: the factors of what was there before. @mask: the keys
  * that a query sees, from the lane's first on, unless it is ALL that are seen. */
-template <int R, int D, bool EVERY>
-__device__ static inline void weigh(struct lane_of<R, D> &x, float s[R][4], float scale, const uint32_t mask[R],
-                                    float *p, float c[R])
+template <int R, int D, bool CAP, bool EVERY>
+__device__ static inline void weigh(const struct cuda_attn &a, struct lane_of<R, D> &x, float s[R][4],
+                                    const uint32_t mask[R], float *p, float c[R])
 {
     float t[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[r][i] = s[r][i] * scale;
+            s[r][i] = s[r][i] * a.scale;
+            if (CAP) s[r][i] = softcap_(s[r][i], a.cap);
             if (!EVERY && !(mask[r] >> 8 * i & 1)) s[r][i] = NOTHING;
         }
         t[r] = fmaxf(fmaxf(s[r][0], s[r][1]), fmaxf(s[r][2], s[r][3]));
@@ -219,7 +228,10 @@ __device__ static inline void weigh(struct lane_of<R, D> &x, float s[R][4], floa
         const float m = of_query<R>(x.m, r);
         c[r] = of_query<R>(factor, r);
 #pragma unroll
-        for (int i = 0; i < 4; i++) s[r][i] = EVERY || mask[r] >> 8 * i & 1 ? exp_below(s[r][i] - m) : 0.0f;
+        for (int i = 0; i < 4; i++) { /* without a branch */
+            const uint32_t seen = EVERY ? ~0u : 0u - (mask[r] >> 8 * i & 1);
+            s[r][i] = __uint_as_float(__float_as_uint(exp_below(s[r][i] - m)) & seen);
+        }
         t[r] = (s[r][0] + s[r][2]) + (s[r][1] + s[r][3]);
     }
     x.l = x.l * factor + reduce<R, false>(t);
@@ -244,10 +256,11 @@ __device__ static inline void read_key(const float *p, const float *v, uint32_t 
     for (int d = 0; d < D; d += 4) read<4>(e + d, v + j * 8 * D + d * 8);
 }
 
-/* o = o c + p v, keys ascending. @all: all queries of the warp see all keys; else those of @mask. */
+/* o = o c + p v, keys ascending. @all: all queries of the warp see all keys; else those of @mask, of the keys [lo, hi).
+ */
 template <int R, int D>
 __device__ static inline void add_values(struct lane_of<R, D> &x, const float *p, const float *v, const float c[R],
-                                         const uint32_t mask[R], bool all)
+                                         const uint32_t mask[R], bool all, uint32_t lo, uint32_t hi)
 {
 #pragma unroll
     for (int r = 0; r < R; r++)
@@ -268,7 +281,7 @@ __device__ static inline void add_values(struct lane_of<R, D> &x, const float *p
         return;
     }
 #pragma unroll 1
-    for (uint32_t j = 0; j < CUDA_WARP; j++) {
+    for (uint32_t j = lo; j < hi; j++) {
         read_key<R, D>(p, v, j, w, e);
 #pragma unroll
         for (int r = 0; r < R; r++)
@@ -307,7 +320,7 @@ template <int R> __device__ static inline void masks(const uint2 *seen, uint32_t
 }
 
 /* One stage, whose first position is @pos. */
-template <int R, int D, int BLOCKS>
+template <int R, int D, bool CAP, int BLOCKS>
 __device__ static inline void attend(const struct cuda_attn &a, struct room<R, D, BLOCKS> &at, struct lane_of<R, D> &x,
                                      const struct reach &y, uint32_t pos)
 {
@@ -323,19 +336,20 @@ __device__ static inline void attend(const struct cuda_attn &a, struct room<R, D
         all[b] = __all_sync(ALL, y.begin <= block && y.end >= block + CUDA_WARP);
         any[b] = __any_sync(ALL, y.first < block + CUDA_WARP && y.last > block);
         if (all[b]) {
-            weigh<R, D, true>(x, s[b], a.scale, mask, at.p[warp][b], c[b]);
+            weigh<R, D, CAP, true>(a, x, s[b], mask, at.p[warp][b], c[b]);
         } else if (any[b]) {
             masks<R>(&at.seen[row], block, lane, mask);
-            weigh<R, D, false>(x, s[b], a.scale, mask, at.p[warp][b], c[b]);
+            weigh<R, D, CAP, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
         }
     }
     __syncwarp();
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
-        uint32_t mask[R];
+        uint32_t mask[R], lo, hi;
         if (!any[b]) continue;
         if (!all[b]) masks<R>(&at.seen[row], pos + b * CUDA_WARP, 0, mask);
-        add_values<R, D>(x, at.p[warp][b], &at.v[b][0][lane * 4], c[b], mask, all[b]);
+        visible(y.first, y.last, pos + b * CUDA_WARP, lo, hi);
+        add_values<R, D>(x, at.p[warp][b], &at.v[b][0][lane * 4], c[b], mask, all[b], lo, hi);
     }
 }
 
@@ -346,7 +360,7 @@ __device__ static inline void load(const struct cuda_attn &a, const struct cuda_
     constexpr uint32_t rows = room<R, D, BLOCKS>::rows, threads = THREADS / rows; /* of a row */
     const uint32_t row = threadIdx.x % rows, from = min(row, t.n * a.group - 1);
     const struct cuda_seen s = a.seen[t.token + from / a.group];
-    const uint64_t head = (uint64_t)(t.token + from / a.group) * a.heads + blockIdx.y * a.group + from % a.group;
+    const uint64_t head = (uint64_t)(t.token + from / a.group) * a.heads + head_of(a) * a.group + from % a.group;
     const float *q = (t.sinks ? a.q_sinks : a.q) + head * a.dim;
     for (uint32_t d = threadIdx.x / rows * 4; d < a.dim; d += threads * 4) {
         const float4 x = *(const float4 *)(q + d);
@@ -367,7 +381,7 @@ __device__ static inline void store(const struct cuda_attn &a, const struct cuda
         if (row >= t.n * a.group) break;
         const struct cuda_seen &s = a.seen[t.token + row / a.group];
         if (t.part >= s.parts) continue;
-        const uint64_t to = (uint64_t)(s.row + t.part) * a.heads + blockIdx.y * a.group + row % a.group;
+        const uint64_t to = (uint64_t)(s.row + t.part) * a.heads + head_of(a) * a.group + row % a.group;
         if (lane == r * (8 / R)) a.m[to] = x.m, a.l[to] = x.l;
 #pragma unroll
         for (int d = 0; d < D; d += 4)
@@ -377,12 +391,13 @@ __device__ static inline void store(const struct cuda_attn &a, const struct cuda
     }
 }
 
-template <int type, int R, int D, int BLOCKS> __device__ static inline void attention(const struct cuda_attn &a)
+template <int type, int R, int D, bool CAP, int BLOCKS>
+__device__ static inline void attention(const struct cuda_attn &a)
 {
     extern __shared__ float4 shared[];
     struct room<R, D, BLOCKS> &at = *(struct room<R, D, BLOCKS> *)shared;
     static_assert(sizeof(at) == CUDA_ATTN_SHARED(at.rows, 8 * D, BLOCKS), "the host knows the size");
-    const struct cuda_tile t = a.tiles[blockIdx.x];
+    const struct cuda_tile t = a.tiles[blockIdx.x / a.kv_heads];
     if (!t.n) return;
     load(a, t, at);
     const struct reach y = reach_of<R>(at.seen, t.n * a.group);
@@ -396,26 +411,30 @@ template <int type, int R, int D, int BLOCKS> __device__ static inline void atte
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
             if (pos + b * CUDA_WARP >= t.to) break;
-            const uint8_t *k = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP + b], blockIdx.y);
+            const uint8_t *k = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP + b], head_of(a));
             stage<type, D>(k, k + a.kv.half, a.dim, at.k[b], at.v[b]);
         }
         __syncthreads();
-        if (__any_sync(ALL, y.first < pos + BLOCKS * CUDA_WARP && y.last > pos)) attend(a, at, x, y, pos);
+        if (__any_sync(ALL, y.first < pos + BLOCKS * CUDA_WARP && y.last > pos)) attend<R, D, CAP>(a, at, x, y, pos);
     }
     store(a, t, x);
 }
 
-#define ATTENTION(name, type, R, D, blocks, ctas)                                                                      \
+#define ATTENTION(name, type, R, D, cap, ctas)                                                                         \
     extern "C" __global__ void __launch_bounds__(THREADS, ctas) name(const __grid_constant__ struct cuda_attn a)       \
     {                                                                                                                  \
         begin();                                                                                                       \
-        attention<type, R, D, blocks>(a);                                                                              \
+        attention<type, R, D, cap, 1>(a);                                                                              \
     }
 #define SIZES(name, type)                                                                                              \
-    ATTENTION(cuda_attn_many_##name##_64, type, 8, 8, 1, 3)                                                            \
-    ATTENTION(cuda_attn_many_##name##_128, type, 4, 16, 1, 3)                                                          \
-    ATTENTION(cuda_attn_some_##name##_64, type, 2, 8, 1, 5)                                                            \
-    ATTENTION(cuda_attn_some_##name##_128, type, 2, 16, 1, 3)
+    ATTENTION(cuda_attn_many_##name##_64, type, 8, 8, false, 3)                                                        \
+    ATTENTION(cuda_attn_many_##name##_128, type, 4, 16, false, 3)                                                      \
+    ATTENTION(cuda_attn_some_##name##_64, type, 2, 8, false, 5)                                                        \
+    ATTENTION(cuda_attn_some_##name##_128, type, 2, 16, false, 3)                                                      \
+    ATTENTION(cuda_attn_some_##name##_256, type, 2, 32, false, 2)                                                      \
+    ATTENTION(cuda_attn_capped_##name##_64, type, 2, 8, true, 4)                                                       \
+    ATTENTION(cuda_attn_capped_##name##_128, type, 2, 16, true, 3)                                                     \
+    ATTENTION(cuda_attn_capped_##name##_256, type, 2, 32, true, 2)
 SIZES(f32, KV_F32)
 SIZES(f16, KV_F16)
 SIZES(q8, KV_Q8)

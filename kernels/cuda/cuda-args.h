@@ -16,12 +16,15 @@
 /* Shared memory of cuda_many_* and cuda_some_* for weights of @width bits and @tokens tokens of a CTA: two stages. */
 #define CUDA_MANY_SHARED(width, tokens) (2 * (2048 * (width) + 176 * (tokens) + 3 * 2048) + 64)
 
-/* Quantized rows. The scales (the sums) of a block of 32 columns lie side by side: [k/32][ld]. */
+/* Quantized rows. The scales (the sums) of a block of 32 columns lie side by side: [k/32][ld].
+ *
+ * Wide ones, for cuda_wide_*, are in tiles of 128 rows. q is f16 [ld/128][k/8][128][8]: of 16 columns, the even ones
+ * and then the odd ones. d is [ld/128][k/32][2][128], s [ld/128][k/32][128][2]: row r of a tile at wide_place(r). */
 struct cuda_acts {
-    int8_t *q;   /* [ld][k] */
-    float *d;    /* [k/32][ld][2] the scale, and the scale times the sum of q */
-    int16_t *s;  /* [k/32][ld][2] */
-    uint32_t ld; /* rows that there is room for */
+    int8_t *q;         /* [ld][k] */
+    float *d;          /* [k/32][ld][2] the scale, and the scale times the sum of q */
+    int16_t *s;        /* [k/32][ld][2] */
+    uint32_t ld, wide; /* ld: rows that there is room for, a multiple of 128; wide: 0 or 1 */
 };
 
 /* struct panel_form, for the device. */
@@ -67,7 +70,7 @@ struct cuda_norm {
     uint32_t k;
 };
 
-/* act(gate) * up -> f or q. One warp for 32 columns: x, of a token: y. */
+/* act(gate) * up -> f or q. One thread for four columns (x) of a token (y). */
 struct cuda_gated {
     const float *gate, *up;           /* [n][k]; up NULL: act(gate) */
     const float *gate_bias, *up_bias; /* [k], or NULL */
@@ -104,6 +107,21 @@ struct cuda_one {
 struct cuda_batch {
     struct cuda_matmul m;
     struct cuda_ring ring;
+};
+
+#define CUDA_WIDE_THREADS       384
+#define CUDA_WIDE_TILE          128 /* rows of a tile of wide activations */
+#define CUDA_WIDE_PANELS        8   /* of a CTA */
+#define CUDA_WIDE_PIECE         8   /* blocks of 32 columns of a panel that are copied at once */
+#define CUDA_WIDE_SLOTS         4   /* most of these pieces, of all panels, in shared memory; at least 2 */
+#define CUDA_WIDE_BLOCKS        4   /* blocks of activations that are copied at once: a stage */
+#define CUDA_WIDE_STAGES        4
+#define CUDA_WIDE_STAGE(tokens) (CUDA_WIDE_BLOCKS * (tokens) * (CUDA_WARP * 2 + 8)) /* bytes */
+
+/* Products of many tokens, with wide activations. Shared memory: the stages, then the slots. */
+struct cuda_wide {
+    struct cuda_matmul m;
+    uint32_t tiles, slots, piece; /* tiles of all CTAs; piece: bytes */
 };
 
 /* A token of the batch, as attention needs it. */
@@ -144,8 +162,9 @@ struct cuda_tile {
     uint32_t sinks;    /* it is a part of the sinks */
 };
 
-/* Shared memory of cuda_attn_many_* and cuda_attn_some_*: queries, K and V of @blocks KV blocks, weights, and what the
- * queries see. CUDA_ATTN_KEYS: floats from one dim of K to the next, so that 8 dims of 4 keys lie in different banks.
+/* Shared memory of cuda_attn_many_*, cuda_attn_some_* and cuda_attn_capped_*: queries, K and V of @blocks KV blocks,
+ * weights, and what the queries see. CUDA_ATTN_KEYS: floats from one dim of K to the next, so that 8 dims of 4 keys lie
+ * in different banks.
  */
 #define CUDA_ATTN_KEYS 36
 #define CUDA_ATTN_SHARED(rows, dims, blocks)                                                                           \
@@ -157,7 +176,8 @@ struct cuda_seen {
     uint32_t row, parts; /* rows row … row + parts - 1 of m, l and o */
 };
 
-/* One CTA for each tile (x) and KV head (y). */
+/* One CTA for each tile (x) and KV head (y); cuda_attn_many_*, some and capped: number tile * kv_heads + KV head.
+ */
 struct cuda_attn {
     const float *q, *q_sinks; /* [n][heads][dim] */
     const struct cuda_tile *tiles;

@@ -143,15 +143,104 @@ template <int N> __device__ static inline void encode(const float x[N], struct c
     }
 }
 
+/* 32 values, four of each of eight lanes that follow each other. */
+struct coded4 {
+    struct coded block; /* .code is not used */
+    int code[4];
+};
+
+__device__ static inline struct coded4 encode4(const float x[4])
+{
+    struct coded4 c;
+    uint32_t top = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t v = __float_as_uint(x[i]) & 0x7fffffffu; /* a NaN is ignored */
+        top = max(top, v > 0x7f800000u ? 0 : v);
+    }
+#pragma unroll
+    for (int h = 1; h < 8; h *= 2) top = max(top, __shfl_xor_sync(ALL, top, h));
+    const float amax = __uint_as_float(top);
+    const bool even = amax > 0x1p-80f && amax < 0x1p90f; /* the exponents are: see divide_ */
+    c.block.d = divide_(even ? amax : 127.0f, 127.0f);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int q = max(-127, min(127, __float2int_rn(divide_(x[i], c.block.d))));
+        c.code[i] = x[i] == x[i] ? q : -127;
+    }
+    if (!even) {
+        c.block.d = amax / 127.0f;
+#pragma unroll
+        for (int i = 0; i < 4; i++) c.code[i] = code(x[i], c.block.d);
+    }
+    int sum = c.code[0] + c.code[1] + c.code[2] + c.code[3];
+    sum += __shfl_xor_sync(ALL, sum, 1);
+    sum += __shfl_xor_sync(ALL, sum, 2);
+    const int other = __shfl_xor_sync(ALL, sum, 4);
+    const bool last = threadIdx.x & 4;
+    c.block.half[0] = last ? other : sum, c.block.half[1] = last ? sum : other;
+    return c;
+}
+
+/* Where the scale of row @r of a tile of wide activations lies: a lane of cuda_wide_* reads four side by side. */
+__device__ static inline uint32_t wide_place(uint32_t r)
+{
+    return r / 16 * 16 + r % 8 / 2 * 4 + r / 8 % 2 * 2 + r % 2;
+}
+
+/* Where those of block @block of the tile of row @row begin, in blocks. */
+__device__ static inline uint64_t wide_block(uint32_t row, uint32_t k, uint32_t block)
+{
+    return (uint64_t)(row / CUDA_WIDE_TILE) * (k / CUDA_WARP) + block;
+}
+
+/* The scale and the sums. */
+__device__ static inline void put_scale(const struct cuda_acts &a, uint32_t row, uint32_t k, uint32_t block,
+                                        const struct coded &c)
+{
+    const float sum = (float)(c.half[0] + c.half[1]) * c.d;
+    const short2 s = make_short2((short)c.half[0], (short)c.half[1]);
+    if (a.wide) {
+        const uint64_t at = wide_block(row, k, block) * CUDA_WIDE_TILE;
+        const uint32_t place = wide_place(row % CUDA_WIDE_TILE);
+        a.d[at * 2 + place] = c.d, a.d[at * 2 + CUDA_WIDE_TILE + place] = sum;
+        ((short2 *)a.s)[at + place] = s;
+    } else {
+        const uint64_t at = (uint64_t)block * a.ld + row;
+        *(float2 *)(a.d + at * 2) = make_float2(c.d, sum);
+        *(short2 *)(a.s + at * 2) = s;
+    }
+}
+
 /* A warp quantizes 32 columns, number @block of row @row of k columns: one for each lane. */
 __device__ static inline void quantize(const struct cuda_acts &a, uint32_t row, uint32_t k, uint32_t block, float x)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP;
     struct coded c;
     encode<1>(&x, &c);
-    const uint64_t at = (uint64_t)block * a.ld + row;
-    a.q[(uint64_t)row * k + block * CUDA_WARP + lane] = (int8_t)c.code;
-    if (lane) return;
-    *(float2 *)(a.d + at * 2) = make_float2(c.d, (float)(c.half[0] + c.half[1]) * c.d);
-    *(short2 *)(a.s + at * 2) = make_short2((short)c.half[0], (short)c.half[1]);
+    if (a.wide) {
+        const uint64_t chunk = wide_block(row, k, block) * 4 + lane / 16 * 2 + lane % 2;
+        ((__half *)a.q)[(chunk * CUDA_WIDE_TILE + row % CUDA_WIDE_TILE) * 8 + lane % 16 / 2] = __int2half_rn(c.code);
+    } else {
+        a.q[(uint64_t)row * k + block * CUDA_WARP + lane] = (int8_t)c.code;
+    }
+    if (lane == 0) put_scale(a, row, k, block, c);
+}
+
+/* A warp quantizes 128 columns from @first on: four for each lane. Those behind the row are not stored. */
+__device__ static inline void quantize4(const struct cuda_acts &a, uint32_t row, uint32_t k, uint32_t first,
+                                        const float x[4])
+{
+    const uint32_t lane = threadIdx.x % 8, i = first + threadIdx.x % CUDA_WARP * 4, block = i / CUDA_WARP;
+    const struct coded4 c = encode4(x);
+    if (i >= k) return;
+    if (a.wide) {
+        const uint64_t chunk = wide_block(row, k, block) * 4 + lane / 4 * 2;
+        __half2 *to = (__half2 *)a.q + (chunk * CUDA_WIDE_TILE + row % CUDA_WIDE_TILE) * 4 + lane % 4;
+        to[0] = __halves2half2(__int2half_rn(c.code[0]), __int2half_rn(c.code[2]));
+        to[CUDA_WIDE_TILE * 4] = __halves2half2(__int2half_rn(c.code[1]), __int2half_rn(c.code[3]));
+    } else {
+        *(char4 *)(a.q + (uint64_t)row * k + i) = make_char4(c.code[0], c.code[1], c.code[2], c.code[3]);
+    }
+    if (lane == 0) put_scale(a, row, k, block, c.block);
 }

@@ -204,7 +204,7 @@ __device__ static inline void chains(const struct cuda_one &a, const struct shar
             continue;
         }
         const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
-        if (p % 2 == 0 && row < m.rows) a.gated.f[row] = gated(a.gated, gate, acc, row);
+        if (p % 2 == 0 && row < m.rows) a.gated.f[row] = gated(a.gated, a.gated.act, gate, acc, row);
     }
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heads and the merge of attention's parts for many tokens: as cuda_heads and cuda_merge, but with eight heads in a
- * CTA, for CTAs of one warp leave half of a multiprocessor's warps empty. Grid: (tokens, heads / 8, rounded up).
+ * Heads and the merge of attention's parts for many tokens: as cuda_heads and cuda_merge, but with eight warps in a
+ * CTA, for CTAs of one warp leave half of a multiprocessor's warps empty.
  */
 #include "kernels/cuda/heads.cuh"
 
 #define WARPS 8
-#define PARTS 4 /* whose values a lane reads at once */
+#define PARTS 4 /* whose values a thread reads at once */
 
-/* Shared memory: WARPS times dim floats. */
+/* Grid: (tokens, heads / 8, rounded up). Shared memory: WARPS times dim floats. */
 extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
     cuda_heads_many(const __grid_constant__ struct cuda_heads a)
 {
@@ -31,67 +31,56 @@ extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
     for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
 }
 
-/* The running result of a head; DIMS: dims of a lane, number i is lane + 32 i. */
-template <int DIMS> struct merged {
-    float m, l, o[DIMS];
+/* The running result of four dims of a head. */
+struct merged {
+    float m, l, o[4];
     bool any;
 };
 
-template <int DIMS> __device__ static inline void add(struct merged<DIMS> &x, float m, float l, const float (&o)[DIMS])
+__device__ static inline void add(struct merged &x, float m, float l, const float4 &o)
 {
+    const float v[4] = {o.x, o.y, o.z, o.w};
     if (!(l > 0.0f)) return;
     if (!x.any) {
         x.m = m, x.l = l, x.any = true;
 #pragma unroll
-        for (int i = 0; i < DIMS; i++) x.o[i] = o[i];
+        for (int i = 0; i < 4; i++) x.o[i] = v[i];
         return;
     }
     const float top = m > x.m ? m : x.m, a = exp_(x.m - top), b = exp_(m - top);
     x.m = top;
     x.l = fma_(l, b, x.l * a);
 #pragma unroll
-    for (int i = 0; i < DIMS; i++) x.o[i] = fma_(o[i], b, x.o[i] * a);
+    for (int i = 0; i < 4; i++) x.o[i] = fma_(v[i], b, x.o[i] * a);
 }
 
-template <int DIMS> __device__ static inline void merge(const struct cuda_merge &a)
+/* Heads of a multiple of 4 dims. Grid: (tokens, heads * dim / 4 threads, rounded up). */
+extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
+    cuda_merge_many(const __grid_constant__ struct cuda_merge a)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, head = blockIdx.y * WARPS + threadIdx.x / CUDA_WARP;
-    const uint32_t row = a.first + blockIdx.x;
-    if (head >= a.heads) return;
+    begin();
+    const uint32_t width = a.heads * a.dim, first = (blockIdx.y * WARPS + threadIdx.x / CUDA_WARP) * 4 * CUDA_WARP;
+    const uint32_t i = min(first + threadIdx.x % CUDA_WARP * 4, width - 4), head = i / a.dim,
+                   row = a.first + blockIdx.x;
+    if (first >= width) return;
     const struct cuda_seen s = a.seen[a.list ? a.list[row] : row];
-    struct merged<DIMS> x = {};
-    float zero[DIMS] = {};
+    struct merged x = {};
     for (uint32_t part = 0; part < s.parts; part += PARTS) {
-        float m[PARTS], l[PARTS], o[PARTS][DIMS];
+        float m[PARTS], l[PARTS];
+        float4 o[PARTS];
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
-            const bool has = part + p < s.parts;
-            const uint64_t at = (uint64_t)(s.row + part + p) * a.heads + head;
-            l[p] = has ? a.l[at] : 0.0f, m[p] = has ? a.m[at] : 0.0f;
-#pragma unroll
-            for (int i = 0; i < DIMS; i++)
-                o[p][i] = has && lane + i * CUDA_WARP < a.dim ? a.o[at * a.dim + lane + i * CUDA_WARP] : 0.0f;
+            const uint64_t at = (uint64_t)(s.row + min(part + p, s.parts - 1)) * a.heads + head;
+            l[p] = part + p < s.parts ? a.l[at] : 0.0f, m[p] = a.m[at];
+            o[p] = *(const float4 *)(a.o + at * a.dim + i % a.dim);
         }
 #pragma unroll
-        for (int p = 0; p < PARTS; p++) add<DIMS>(x, m[p], l[p], o[p]);
+        for (int p = 0; p < PARTS; p++) add(x, m[p], l[p], o[p]);
     }
-    if (a.sink_scores) add<DIMS>(x, a.sink_scores[head], 1.0f, zero);
+    if (a.sink_scores) add(x, a.sink_scores[head], 1.0f, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    float v[4];
 #pragma unroll
-    for (int i = 0; i < DIMS; i++) {
-        const uint32_t d = lane + i * CUDA_WARP;
-        const float v = x.o[i] / x.l;
-        if (d < a.dim && a.f) a.f[((uint64_t)row * a.heads + head) * a.dim + d] = v;
-        if (a.q.q && i * CUDA_WARP < a.dim) quantize(a.q, row, a.heads * a.dim, head * (a.dim / CUDA_WARP) + i, v);
-    }
+    for (int n = 0; n < 4; n++) v[n] = x.o[n] / x.l;
+    if (a.f) *(float4 *)(a.f + (uint64_t)row * width + i) = make_float4(v[0], v[1], v[2], v[3]);
+    if (a.q.q) quantize4(a.q, row, width, first, v);
 }
-
-#define MERGE(dims)                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)                                                     \
-        cuda_merge_many_##dims(const __grid_constant__ struct cuda_merge a)                                            \
-    {                                                                                                                  \
-        begin();                                                                                                       \
-        merge<dims / CUDA_WARP>(a);                                                                                    \
-    }
-MERGE(64)
-MERGE(128)
-MERGE(256)

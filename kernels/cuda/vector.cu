@@ -2,73 +2,136 @@
 /* Operations on rows: join and norm, quantization, activations, logits. */
 #include "kernels/cuda/vector.cuh"
 
-#define AHEAD 4 /* weights that a thread reads early */
+/* A thread has four columns of a row, and those 4 blockDim further. */
 
-/* Write a row that lies in shared memory. */
-__device__ static inline void put_row(float *f, const struct cuda_acts &q, const float *x, uint32_t row, uint32_t k)
+/* Columns @i …; 0 behind the end of the row. @row is aligned as float4 is where @k is a multiple of 4. */
+__device__ static inline void read4(const float *row, uint32_t i, uint32_t k, float x[4])
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP;
-    for (uint32_t i = threadIdx.x; f && i < k; i += blockDim.x) f[(uint64_t)row * k + i] = x[i];
-    if (!q.q) return;
-    for (uint32_t b = threadIdx.x / CUDA_WARP; b < k / CUDA_WARP; b += blockDim.x / CUDA_WARP)
-        quantize(q, row, k, b, x[b * CUDA_WARP + lane]);
+    if (k % 4 == 0 && i < k) {
+        const float4 v = *(const float4 *)(row + i);
+        x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+        return;
+    }
+#pragma unroll
+    for (uint32_t n = 0; n < 4; n++) x[n] = i + n < k ? row[i + n] : 0.0f;
+}
+
+__device__ static inline void write4(float *row, uint32_t i, uint32_t k, const float x[4])
+{
+    if (k % 4 == 0 && i < k) {
+        *(float4 *)(row + i) = make_float4(x[0], x[1], x[2], x[3]);
+        return;
+    }
+#pragma unroll
+    for (uint32_t n = 0; n < 4; n++)
+        if (i + n < k) row[i + n] = x[n];
+}
+
+/* Weights, whose alignment is not known. */
+__device__ static inline void read_weights(const float *w, uint32_t i, uint32_t k, float x[4])
+{
+    if ((uintptr_t)w % sizeof(float4) == 0) {
+        read4(w, i, k, x);
+        return;
+    }
+#pragma unroll
+    for (uint32_t n = 0; n < 4; n++) x[n] = i + n < k ? w[i + n] : 0.0f;
+}
+
+/* Row @from of the stream, with what joins it and has no norm of its own: in @x, and @to, or NULL. */
+__device__ static inline void read_joined(const struct cuda_norm &a, uint32_t from, float *x, float *to)
+{
+    for (uint32_t i = threadIdx.x * 4; i < a.k; i += blockDim.x * 4) {
+        float s[4], h[4];
+        read4(a.x + (uint64_t)from * a.k, i, a.k, s);
+        if (a.h) {
+            read4(a.h + (uint64_t)from * a.k, i, a.k, h);
+#pragma unroll
+            for (uint32_t n = 0; n < 4; n++) {
+                if (a.bias && i + n < a.k) h[n] = h[n] + a.bias[i + n];
+                if (a.residual != 1.0f) h[n] = h[n] * a.residual;
+                s[n] = s[n] + h[n];
+                if (a.out_scale) s[n] = s[n] * *a.out_scale;
+            }
+        }
+        write4(x, i, a.k, s);
+        if (to) write4(to, i, a.k, s);
+    }
+    __syncthreads();
+}
+
+/* The same where what joins has a norm. */
+__device__ static inline void read_normed(const struct cuda_norm &a, uint32_t from, float *x, float *to)
+{
+    float *stream = x + a.k;
+    read_row(a, from, stream, x);
+    join(a, stream, x, stream + a.k);
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) to[i] = x[i];
 }
 
 /* Shared memory: 2 k floats, and one. */
 extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
 {
-    extern __shared__ float x[];
-    float *stream = x + a.k, *one = stream + a.k;
-    float first[AHEAD]; /* weights, which no kernel writes */
+    extern __shared__ float4 shared[];
+    float *x = (float *)shared, w[4] = {1.0f, 1.0f, 1.0f, 1.0f}, r = 1.0f;
     start_next();
-#pragma unroll
-    for (uint32_t n = 0; n < AHEAD; n++) {
-        const uint32_t i = threadIdx.x + n * blockDim.x;
-        first[n] = a.w && i < a.k ? a.w[i] : 0.0f;
-    }
+    if (a.w) read_weights(a.w, threadIdx.x * 4, a.k, w); /* which no kernel writes */
     wait_before();
     const uint32_t from = a.gather ? a.gather[blockIdx.x] : blockIdx.x;
-    float *old = a.x + (uint64_t)from * a.k;
-    read_row(a, from, stream, x);
-    if (a.h) join(a, stream, x, one);
-    float *to = a.gather ? a.to + (uint64_t)blockIdx.x * a.k : old;
-    for (uint32_t i = threadIdx.x; (a.h || a.gather) && i < a.k; i += blockDim.x) to[i] = x[i];
-    if (a.w) {
-        const float r = root_of(x, a.k, a.eps, one);
+    float *to = a.gather ? a.to + (uint64_t)blockIdx.x * a.k : a.h ? a.x + (uint64_t)from * a.k : NULL;
+    if (a.h && a.post)
+        read_normed(a, from, x, to);
+    else
+        read_joined(a, from, x, to);
+    if (a.w) r = root_of(x, a.k, a.eps, x + 2 * a.k);
+    for (uint32_t b = threadIdx.x / CUDA_WARP * 4 * CUDA_WARP; b < a.k; b += blockDim.x * 4) {
+        const uint32_t i = b + threadIdx.x % CUDA_WARP * 4;
+        float v[4];
+        read4(x, i, a.k, v);
+        if (a.w && i >= blockDim.x * 4) read_weights(a.w, i, a.k, w);
 #pragma unroll
-        for (uint32_t n = 0; n < AHEAD; n++) {
-            const uint32_t i = threadIdx.x + n * blockDim.x;
-            if (i < a.k) x[i] = x[i] * r * first[n];
-        }
-#pragma unroll 4
-        for (uint32_t i = threadIdx.x + AHEAD * blockDim.x; i < a.k; i += blockDim.x) x[i] = x[i] * r * a.w[i];
-        __syncthreads();
+        for (uint32_t n = 0; n < 4; n++)
+            if (a.w) v[n] = v[n] * r * w[n];
+        if (a.f) write4(a.f + (uint64_t)blockIdx.x * a.k, i, a.k, v);
+        if (a.q.q) quantize4(a.q, blockIdx.x, a.k, b, v);
     }
-    put_row(a.f, a.q, x, blockIdx.x, a.k);
 }
 
-/* Quantize f. Grid: (32 columns / warps of a CTA, rows). */
+/* Quantize f. Grid: (columns / 4 threads, rows). */
 extern "C" __global__ void cuda_quantize(const __grid_constant__ struct cuda_gated a)
 {
     begin();
-    const uint32_t block = blockIdx.x * (blockDim.x / CUDA_WARP) + threadIdx.x / CUDA_WARP;
-    if (block >= a.k / CUDA_WARP) return;
-    const uint32_t i = block * CUDA_WARP + threadIdx.x % CUDA_WARP;
-    quantize(a.q, blockIdx.y, a.k, block, a.gate[(uint64_t)blockIdx.y * a.k + i]);
+    const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
+    float x[4];
+    read4(a.gate + (uint64_t)blockIdx.y * a.k, first + threadIdx.x % CUDA_WARP * 4, a.k, x);
+    quantize4(a.q, blockIdx.y, a.k, first, x);
 }
 
 /* --- activations --- */
 
+/* Grid: (columns / 4 threads, rows). */
 extern "C" __global__ void cuda_gated(const __grid_constant__ struct cuda_gated a)
 {
     begin();
-    const uint32_t block = blockIdx.x * (blockDim.x / CUDA_WARP) + threadIdx.x / CUDA_WARP;
-    const uint32_t i = block * CUDA_WARP + threadIdx.x % CUDA_WARP;
-    const uint64_t at = (uint64_t)blockIdx.y * a.k + i;
-    if (block * CUDA_WARP >= a.k) return;
-    const float g = i < a.k ? gated(a, a.gate[at], a.up ? a.up[at] : 0.0f, i) : 0.0f;
-    if (a.f && i < a.k) a.f[at] = g;
-    if (a.q.q) quantize(a.q, blockIdx.y, a.k, block, g);
+    const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
+    const uint32_t i = first + threadIdx.x % CUDA_WARP * 4;
+    const uint64_t row = (uint64_t)blockIdx.y * a.k;
+    float g[4], u[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (first >= a.k) return;
+    read4(a.gate + row, i, a.k, g);
+    if (a.up) read4(a.up + row, i, a.k, u);
+    if (a.act == SILU && i + 4 <= a.k) {
+#pragma unroll
+        for (uint32_t n = 0; n < 4; n++) g[n] = gated(a, SILU, g[n], u[n], i + n);
+    } else {
+#pragma unroll
+        for (uint32_t n = 0; n < 4; n++) g[n] = i + n < a.k ? gated(a, a.act, g[n], u[n], i + n) : 0.0f;
+    }
+    if (a.f)
+#pragma unroll
+        for (uint32_t n = 0; n < 4; n++)
+            if (i + n < a.k) a.f[row + i + n] = g[n];
+    if (a.q.q) quantize4(a.q, blockIdx.y, a.k, first, g);
 }
 
 /* Grid: (columns / threads, rows). */

@@ -102,11 +102,11 @@ __device__ static inline float activate(uint32_t act, float g)
     }
 }
 
-/* act(gate) * up of column @i, from what the products gave. */
-__device__ static inline float gated(const struct cuda_gated &a, float g, float u, uint32_t i)
+/* act(gate) * up of column @i, from what the products gave. @act is a.act, known to the compiler where it can be. */
+__device__ static inline float gated(const struct cuda_gated &a, uint32_t act, float g, float u, uint32_t i)
 {
     if (a.gate_bias) g = g + a.gate_bias[i];
     if (a.up_bias) u = u + a.up_bias[i];
-    if (a.act == CLAMPED) return clamped(g, u);
-    return a.up ? activate(a.act, g) * u : activate(a.act, g);
+    if (act == CLAMPED) return clamped(g, u);
+    return a.up ? activate(act, g) * u : activate(act, g);
 }

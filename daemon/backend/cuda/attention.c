@@ -6,7 +6,7 @@
 #define THREADS     128
 #define FEW_THREADS 512
 #define NEAR_ENDS   (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
-#define SOME_ROWS   32       /* queries of a tile of cuda_attn_some_*, and for cuda_attn_* at best */
+#define SOME_ROWS   32       /* queries of a tile of cuda_attn_some_* and cuda_attn_capped_*, for cuda_attn_* at best */
 
 /* The kernels for heads of up to so many values; those for many queries, of how many in a tile. */
 static const struct size {
@@ -33,12 +33,18 @@ static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
 struct start {
     CUfunction f;
     struct cuda_grid grid;
+    bool along; /* the KV heads of a tile are CTAs behind each other, without a y */
 };
 
-/* Queries that the kernels for many can have in a tile of heads of @dim values; 0: they cannot compute these. */
+static bool is_capped(const struct cuda *c)
+{
+    return c->host.base.hparams.cap.attention > 0;
+}
+
+/* Queries that cuda_attn_many_* can have in a tile of heads of @dim values; 0: it cannot compute these. */
 static uint32_t many_rows(const struct cuda *c, uint32_t dim)
 {
-    return dim % 8 || c->host.base.hparams.cap.attention > 0 ? 0 : sizes[size_of(dim)].rows;
+    return dim % 8 || is_capped(c) ? 0 : sizes[size_of(dim)].rows;
 }
 
 static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
@@ -46,12 +52,14 @@ static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
     const uint32_t i = size_of(dim), wide = (dim + 3) / 4 * 4, f = sizeof(float), many = many_rows(c, dim);
     if (rows <= CUDA_FEW_ROWS)
         return (struct start){c->kern.attn_few, {.threads = FEW_THREADS, .shared = few_floats(rows, wide) * f}};
-    if (rows <= SOME_ROWS && many)
-        return (struct start){c->kern.attn_some[i],
-                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim, 1)}};
+    if (rows <= SOME_ROWS && dim % 8 == 0)
+        return (struct start){is_capped(c) ? c->kern.attn_capped[i] : c->kern.attn_some[i],
+                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim, 1)},
+                              .along = true};
     if (rows <= many)
         return (struct start){c->kern.attn_many[i],
-                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(many, sizes[i].dim, 1)}};
+                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(many, sizes[i].dim, 1)},
+                              .along = true};
     return (struct start){c->kern.attn[i], {.threads = THREADS, .shared = any_floats(rows, wide, i == 2 ? 4 : 8) * f}};
 }
 
@@ -81,13 +89,13 @@ int cuda_find_attention(struct cuda *c)
         const uint32_t dim = sizes[i].dim;
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
         r = cuda_kernel(&c->device, &c->kern.attn[i], name, any);
-        snprintf(name, sizeof(name), "cuda_merge_many_%u", dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.merge_many[i], name, 0);
-        if (r || !sizes[i].rows) continue;
         snprintf(name, sizeof(name), "cuda_attn_some_%s_%u", type, dim);
-        r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        snprintf(name, sizeof(name), "cuda_attn_capped_%s_%u", type, dim);
+        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_capped[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        if (r || !sizes[i].rows) continue;
         snprintf(name, sizeof(name), "cuda_attn_many_%s_%u", type, dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim, 1));
+        r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim, 1));
     }
     return r;
 }
@@ -119,8 +127,8 @@ static int attend(const struct cuda_pass *p, const struct cuda_view *v, const st
     const struct cuda *c = p->c;
     const struct cuda_attn a = attn_of(p, v, w);
     struct start x = start_of(c, w->rows, a.dim);
-    x.grid.x = w->n_tiles;
-    x.grid.y = a.kv_heads;
+    x.grid.x = x.along ? w->n_tiles * a.kv_heads : w->n_tiles;
+    x.grid.y = x.along ? 1 : a.kv_heads;
     return cuda_launch(&c->device, x.f, x.grid, &a);
 }
 
@@ -138,18 +146,19 @@ static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_v
                            .first = w->first,
                            .heads = c->host.base.hparams.heads,
                            .dim = p->cpu.heads.head_dim};
-    if (quantized && a.dim % KERN_BLOCK == 0) a.q = c->buf.att_acts;
+    if (quantized && a.dim % KERN_BLOCK == 0) a.q = cuda_acts_of(p, c->buf.att_acts);
     return a;
 }
 
 static int merge(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w, bool quantized)
 {
-    const struct cuda_merge a = merge_of(p, v, w, quantized);
+    struct cuda_merge a = merge_of(p, v, w, quantized);
+    const unsigned columns = 4 * CUDA_MANY_WARPS * CUDA_WARP; /* of a CTA of many */
     const struct cuda_grid one = {w->n, a.heads, CUDA_WARP, 0},
-                           many = {w->n, (a.heads + CUDA_MANY_WARPS - 1) / CUDA_MANY_WARPS, CUDA_MANY_WARPS * CUDA_WARP,
-                                   0};
-    if (w->n <= CUDA_MANY_TOKENS) return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
-    return cuda_launch(&p->c->device, p->c->kern.merge_many[size_of(a.dim)], many, &a);
+                           many = {w->n, (a.heads * a.dim + columns - 1) / columns, CUDA_MANY_WARPS * CUDA_WARP, 0};
+    if (w->n <= CUDA_MANY_TOKENS || a.dim % 4) return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
+    if (a.q.q) a.f = NULL; /* nothing reads it */
+    return cuda_launch(&p->c->device, p->c->kern.merge_many, many, &a);
 }
 
 /* Quantize what no kernel of attention does, for heads of another number of values than 32, 64, …. */
@@ -157,9 +166,9 @@ static int quantize(const struct cuda_pass *p, const struct cuda_view *v)
 {
     const struct cuda *c = p->c;
     const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
-    const struct cuda_gated a = {.gate = c->buf.att, .q = c->buf.att_acts, .k = k};
+    const struct cuda_gated a = {.gate = c->buf.att, .q = cuda_acts_of(p, c->buf.att_acts), .k = k};
     if (p->cpu.heads.head_dim % KERN_BLOCK == 0) return 0;
-    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 255) / 256, v->n, 256, 0}, &a);
+    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 1023) / 1024, v->n, 256, 0}, &a);
 }
 
 int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantized)

@@ -27,7 +27,7 @@ static void *carve(struct carver *c, size_t n, size_t size)
 static struct cuda_acts carve_acts(struct carver *c, size_t rows, size_t k)
 {
     struct cuda_acts a = {.ld = (uint32_t)rows};
-    a.q = carve(c, rows * k, 1);
+    a.q = carve(c, rows * k, sizeof(uint16_t)); /* wide ones are f16 */
     a.d = carve(c, k / KERN_BLOCK * rows * 2, sizeof(*a.d));
     a.s = carve(c, k / KERN_BLOCK * rows * 2, sizeof(*a.s));
     return a;
@@ -134,10 +134,15 @@ int cuda_find_kernels(struct cuda *c)
     const struct {
         CUfunction *to;
         const char *name;
-    } all[] = {{&c->kern.norm, "cuda_norm"},       {&c->kern.quantize, "cuda_quantize"},
-               {&c->kern.gated, "cuda_gated"},     {&c->kern.logits, "cuda_logits"},
-               {&c->kern.heads, "cuda_heads"},     {&c->kern.heads_many, "cuda_heads_many"},
-               {&c->kern.kv_copy, "cuda_kv_copy"}, {&c->kern.merge, "cuda_merge"}};
+    } all[] = {{&c->kern.norm, "cuda_norm"},
+               {&c->kern.quantize, "cuda_quantize"},
+               {&c->kern.gated, "cuda_gated"},
+               {&c->kern.logits, "cuda_logits"},
+               {&c->kern.heads, "cuda_heads"},
+               {&c->kern.heads_many, "cuda_heads_many"},
+               {&c->kern.kv_copy, "cuda_kv_copy"},
+               {&c->kern.merge, "cuda_merge"},
+               {&c->kern.merge_many, "cuda_merge_many"}};
     const unsigned row = (2 * c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
     int r = 0;
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)

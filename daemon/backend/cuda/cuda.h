@@ -59,10 +59,10 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, heads, heads_many, kv_copy, merge, attn_few, decode;
-    CUfunction merge_many[CUDA_ATTN_SIZES];
-    CUfunction attn[CUDA_ATTN_SIZES], attn_many[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES]; /* or NULL */
-    CUfunction near; /* NULL: the device has no bulk copies */
+    CUfunction norm, quantize, gated, logits, heads, heads_many, kv_copy, merge, merge_many, attn_few, decode;
+    CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
+    CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
+    CUfunction near;                       /* NULL: the device has no bulk copies */
     struct cuda_kind kinds[KERN_TYPES];
 };
 
@@ -121,6 +121,13 @@ struct cuda_pass {
     bool pending;
 };
 
+/* The quantized activations @a of the tokens that are computed now. */
+static inline struct cuda_acts cuda_acts_of(const struct cuda_pass *p, struct cuda_acts a)
+{
+    a.wide = cuda_is_wide(&p->c->device, p->n);
+    return a;
+}
+
 /* The device's copy of a vector or of panels of the weights; NULL: NULL. */
 static inline const void *cuda_weight(const struct cuda *c, const void *p)
 {
@@ -172,7 +179,7 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quant
 /* Queries that a tile of attention should have in the pass's layer, for @n tokens in all. */
 uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
 
-#define CUDA_MANY_WARPS  8  /* heads of a CTA of cuda_heads_many and cuda_merge_many_*, */
+#define CUDA_MANY_WARPS  8  /* of a CTA of cuda_heads_many and cuda_merge_many, */
 #define CUDA_MANY_TOKENS 64 /* which are used for more tokens than that */
 
 #define CUDA_FEW_ROWS 16 /* most queries of a tile for which the kernels for few are used */

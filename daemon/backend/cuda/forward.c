@@ -56,14 +56,15 @@ static int multiply_one(const struct cuda_pass *p, const struct product *set, ui
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
                   const struct cuda_acts *acts)
 {
+    const struct cuda_acts x = cuda_acts_of(p, *acts);
     int r = 0;
     if (alone(p, set, n, 1)) {
-        const struct cuda_one in = {.m.x = *acts};
+        const struct cuda_one in = {.m.x = x};
         return multiply_one(p, set, n, &in);
     }
     for (uint32_t i = 0; !r && i < n;) {
         const enum kern_type type = set[i].m->type;
-        struct cuda_matmul a = {.f = f, .x = *acts};
+        struct cuda_matmul a = {.f = f, .x = x};
         i += take_products(p, set + i, n - i, &a);
         r = cuda_multiply(&p->c->device, &p->c->kern.kinds[type], &a, CUDA_BEST);
     }
@@ -111,7 +112,7 @@ int cuda_norm_products(struct cuda_pass *p, const float *w, const struct product
         return multiply_one(p, set, n, &in);
     }
     if (plain(set, n)) a.f = c->buf.h;
-    if (cpu_quantized(set, n)) a.q = c->buf.h_acts;
+    if (cpu_quantized(set, n)) a.q = cuda_acts_of(p, c->buf.h_acts);
     int r = cuda_start_norm(c, p->n, &a);
     return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);
 }
@@ -178,8 +179,8 @@ static int finish(const struct cuda_pass *p, const struct product *down)
     const struct cuda *c = p->c;
     struct cuda_gated a = gated_of(p);
     if (plain(down, 1)) a.f = c->buf.gate;
-    if (cpu_quantized(down, 1)) a.q = c->buf.gated_acts;
-    int r = cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
+    if (cpu_quantized(down, 1)) a.q = cuda_acts_of(p, c->buf.gated_acts);
+    int r = cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
 

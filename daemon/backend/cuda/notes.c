@@ -2,6 +2,7 @@
 /* What the device must know about a batch: positions, block tables, and the tiles of attention. */
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define FIRST_NOTES  (1 << 20) /* bytes */
@@ -129,6 +130,21 @@ static int put_tile(struct cuda_pass *p, struct cuda_view *v, const struct cut *
     return 0;
 }
 
+static int longer(const void *a, const void *b)
+{
+    const struct cuda_tile *x = a, *y = b;
+    const uint32_t m = x->to - x->from, n = y->to - y->from;
+    return m < n ? 1 : m > n ? -1 : 0;
+}
+
+/* Long tiles first: short ones then fill the multiprocessors that are done early. */
+static void sort_tiles(struct cuda *c, const struct cuda_view *v)
+{
+    struct cuda_tile *tiles = (void *)(c->notes.host + v->tiles);
+    for (uint32_t i = 0; i < v->n_waves; i++)
+        qsort(tiles + v->waves[i].tile, v->waves[i].n_tiles, sizeof(*tiles), longer);
+}
+
 /* Few numbers of tiles share a graph (graph.c): add empty ones to a view of one wave, and make the notes end at a
  * multiple of 64 bytes, within the room, whose size is a power of two. */
 static int pad_tiles(struct cuda *c, struct cuda_view *v)
@@ -184,6 +200,7 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
         if (x.n * sharing > w->rows) w->rows = x.n * sharing;
         i += x.n;
     }
+    if (!r) sort_tiles(c, v);
     if (!r) r = pad_tiles(c, v);
     return r;
 }

@@ -15,6 +15,7 @@
 #define MANY_TOKENS    128
 #define SOME_TOKENS    64
 #define FLOAT_TOKENS   16
+#define WIDE_SHARED    (226u << 10)
 
 static unsigned divide(unsigned a, unsigned b)
 {
@@ -65,6 +66,10 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
         name_kind(name, sizeof(name), batches[i], f);
         r = cuda_kernel(d, &out->batch[i], name, BATCH_SHARED);
     }
+    name_kind(name, sizeof(name), "half", f);
+    if (!r && d->early) r = cuda_kernel(d, &out->half, name, WIDE_SHARED);
+    name_kind(name, sizeof(name), "wide", f);
+    if (!r && d->early) r = cuda_kernel(d, &out->wide, name, WIDE_SHARED);
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
     name_kind(name, sizeof(name), "some", f);
@@ -113,6 +118,31 @@ static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k,
     const bool fewer = time_of(d, some.x * some.y, 22, 15) < time_of(d, many.x * many.y, 37, 27);
     if (which == CUDA_USE_SOME || (which == CUDA_BEST && fewer)) return cuda_launch(d, k->some, some, a);
     return cuda_launch(d, k->many, many, a);
+}
+
+/* Tiles of 128 rows by @tokens tokens, and rounds of them, one for each multiprocessor. */
+static unsigned wide_tiles(const struct cuda_matmul *m, unsigned tokens)
+{
+    return divide(m->panels, CUDA_WIDE_PANELS) * divide(m->n, tokens);
+}
+
+static int multiply_wide(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m,
+                         enum cuda_which which)
+{
+    const unsigned processors = (unsigned)d->processors;
+    const unsigned wide = divide(wide_tiles(m, CUDA_WIDE_TILE), processors) * 100,
+                   half = divide(wide_tiles(m, CUDA_WIDE_TILE / 2), processors) * 60; /* measured: H200 */
+    const bool halves = which == CUDA_USE_HALF || (which == CUDA_BEST && half < wide);
+    const unsigned tokens = halves ? CUDA_WIDE_TILE / 2 : CUDA_WIDE_TILE,
+                   stages = CUDA_WIDE_STAGES * CUDA_WIDE_STAGE(tokens);
+    struct cuda_wide a = {
+        .m = *m, .tiles = wide_tiles(m, tokens), .piece = (CUDA_WIDE_PIECE >> m->form.shift) * m->form.group};
+    const unsigned slot = CUDA_WIDE_PANELS * a.piece, room = (WIDE_SHARED - stages) / slot;
+    a.slots = room < CUDA_WIDE_SLOTS ? room : CUDA_WIDE_SLOTS;
+    return cuda_launch(
+        d, halves ? k->half : k->wide,
+        (struct cuda_grid){a.tiles < processors ? a.tiles : processors, 1, CUDA_WIDE_THREADS, stages + a.slots * slot},
+        &a);
 }
 
 /* Set what all kernels need. */
@@ -205,6 +235,7 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
 {
     count_panels(k, a);
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
+    if (a->x.wide) return multiply_wide(d, k, a, which);
     const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
     if (k->batch[0] && (which == CUDA_USE_BATCH || few)) return multiply_batch(d, k, a);
     if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)

@@ -11,8 +11,8 @@
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
-    CUfunction few, several, some, many; /* of float types: few alone */
-    CUfunction one, batch[3];            /* of quantized types, where the device has bulk copies, or NULL */
+    CUfunction few, several, some, many;  /* of float types: few alone */
+    CUfunction one, batch[3], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
 };
@@ -20,8 +20,23 @@ struct cuda_kind {
 /* Find the kernels of a type. */
 int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type);
 
+/* The activations of @n tokens are wide. */
+static inline bool cuda_is_wide(const struct cuda_device *d, uint32_t n)
+{
+    return d->early && n > CUDA_FEW_MOST;
+}
+
 /* Which kernel computes: that which is best for the tokens, or always the same. Of float types there is one. */
-enum cuda_which { CUDA_BEST, CUDA_USE_FEW, CUDA_USE_SEVERAL, CUDA_USE_SOME, CUDA_USE_MANY, CUDA_USE_BATCH };
+enum cuda_which {
+    CUDA_BEST,
+    CUDA_USE_FEW,
+    CUDA_USE_SEVERAL,
+    CUDA_USE_SOME,
+    CUDA_USE_MANY,
+    CUDA_USE_BATCH,
+    CUDA_USE_HALF, /* wide activations, as that which follows */
+    CUDA_USE_WIDE
+};
 
 /* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);

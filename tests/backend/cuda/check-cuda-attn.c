@@ -103,21 +103,21 @@ static uint32_t make_tiles(const struct attn_case *c, uint32_t most, struct cuda
     return n;
 }
 
-enum attn_kernel { FEW, ANY, SOME, MANY, ATTN_KERNELS };
+enum attn_kernel { FEW, ANY, SOME, CAPPED, MANY, ATTN_KERNELS };
 
 /* Queries of a tile of a kernel; 0: it cannot compute the case. */
 static uint32_t tile_rows(const struct attn_case *c, enum attn_kernel which)
 {
     const uint32_t dim = c->kv.dim, rows = which == MANY ? (dim <= 64 ? 128 : 64) : which == FEW ? 16 : 32;
-    const bool refused = dim > 128 || dim % 8 || c->cap > 0 || c->kv.heads / c->kv.kv_heads > rows;
-    return which >= SOME && refused ? 0 : rows;
+    const bool fits = dim % 8 == 0 && (which != MANY || dim <= 128) && (c->cap > 0) == (which == CAPPED) &&
+                      c->kv.heads / c->kv.kv_heads <= rows;
+    return which < SOME || fits ? rows : 0;
 }
 
 static void run_merge(const struct attn_case *c, bool many, const struct cuda_merge *a)
 {
-    const struct cuda_grid g = {c->n, a->heads, 32, 0}, of_many = {c->n, (a->heads + 7) / 8, 256, 0};
-    const char *const names[] = {"cuda_merge_many_64", "cuda_merge_many_128", "cuda_merge_many_256"};
-    dev_run(many ? names[a->dim <= 64 ? 0 : a->dim <= 128 ? 1 : 2] : "cuda_merge", many ? of_many : g, a);
+    const struct cuda_grid g = {c->n, a->heads, 32, 0}, of_many = {c->n, (a->heads * a->dim + 1023) / 1024, 256, 0};
+    dev_run(many && a->dim % 4 == 0 ? "cuda_merge_many" : "cuda_merge", many && a->dim % 4 == 0 ? of_many : g, a);
 }
 
 /* Start the kernel for @n tiles. */
@@ -125,14 +125,17 @@ static void run_attn(const struct attn_case *c, enum attn_kernel which, uint32_t
 {
     const uint32_t dim = c->kv.dim, size = dim <= 64 ? 0 : dim <= 128 ? 1 : 2, wide = (dim + 3) / 4 * 4;
     const uint32_t rows = tile_rows(c, which), most = rows / a->group ? rows / a->group * a->group : a->group;
-    const char *const names[] = {"cuda_attn_few_%s", "cuda_attn_%s_%u", "cuda_attn_some_%s_%u", "cuda_attn_many_%s_%u"};
+    const char *const names[] = {"cuda_attn_few_%s", "cuda_attn_%s_%u", "cuda_attn_some_%s_%u",
+                                 "cuda_attn_capped_%s_%u", "cuda_attn_many_%s_%u"};
     const unsigned shared[] = {(most * (wide + 512 + 48) + 2 * wide) * 4,
                                most * wide * 4 + 4 * (size == 2 ? 4 : 8) * 128, CUDA_ATTN_SHARED(rows, 64u << size, 1),
-                               CUDA_ATTN_SHARED(rows, 64u << size, 1)};
+                               CUDA_ATTN_SHARED(rows, 64u << size, 1), CUDA_ATTN_SHARED(rows, 64u << size, 1)};
     const unsigned number = which == ANY ? 2u << size : 64u << size;
     char name[48];
     snprintf(name, sizeof(name), names[which], kern_kv_name(c->kv.type), number);
-    dev_run(name, (struct cuda_grid){n, c->kv.kv_heads, which == FEW ? 512 : 128, shared[which]}, a);
+    struct cuda_grid grid = {n, c->kv.kv_heads, which == FEW ? 512 : 128, shared[which]};
+    if (which >= SOME) grid.x *= grid.y, grid.y = 1;
+    dev_run(name, grid, a);
 }
 
 static void one_attn(struct attn_case c, enum attn_kernel which)
@@ -189,7 +192,7 @@ void check_cuda_attn(void **state)
         c.len = 1 + rng_below(i % 3 ? 1200 : 100);
         c.n = 1 + rng_below(c.len < 40 ? c.len : 40);
         c.window = i % 4 == 1 ? 1 + rng_below(600) : 0;
-        c.cap = i % 5 == 0 ? 50 : 0;
+        c.cap = i % 7 == 3 || i % 7 == 6 ? 50 : 0;
         c.sinks = i % 7 == 0;
         for (enum attn_kernel which = FEW; which < ATTN_KERNELS; which++)
             if (tile_rows(&c, which)) one_attn(c, which);

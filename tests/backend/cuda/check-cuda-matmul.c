@@ -4,22 +4,30 @@
 #include <string.h>
 
 /* The activations in the order of the device. */
-static struct cuda_acts upload_acts(const struct kern_acts *x)
+static struct cuda_acts upload_acts(const struct kern_acts *x, bool wide)
 {
     struct cuda_acts a = dev_acts(x->n, x->k);
-    const size_t nb = x->k / KERN_BLOCK, ld = a.ld;
-    int8_t *q = mem(ld * x->k);
+    a.wide = wide;
+    const size_t nb = x->k / KERN_BLOCK, ld = a.ld, each = wide ? sizeof(uint16_t) : 1;
+    void *q = mem(ld * x->k * each);
     float *d = mem(nb * ld * 2 * sizeof(*d));
     int16_t *s = mem(nb * ld * 2 * sizeof(*s));
     for (size_t t = 0; t < x->n; t++)
         for (size_t b = 0; b < nb; b++) {
             const struct kern_act p = kern_act(x->n, t, nb);
+            const struct act_place to = act_place(&a, x->k, t, b * KERN_BLOCK);
             const size_t at = p.at + b * p.step;
-            memcpy(q + t * x->k + b * KERN_BLOCK, x->q + at * KERN_BLOCK, KERN_BLOCK);
-            memcpy(d + (b * ld + t) * 2, x->d + at * 2, 8);
-            memcpy(s + (b * ld + t) * 2, x->s + at * 2, 4);
+            for (size_t i = 0; i < KERN_BLOCK; i++) {
+                const size_t code = act_place(&a, x->k, t, b * KERN_BLOCK + i).code;
+                if (wide)
+                    ((uint16_t *)q)[code] = kern_f32_to_f16(x->q[at * KERN_BLOCK + i]);
+                else
+                    ((int8_t *)q)[code] = x->q[at * KERN_BLOCK + i];
+            }
+            d[to.d] = x->d[at * 2], d[to.sum] = x->d[at * 2 + 1];
+            memcpy(s + to.s, x->s + at * 2, 4);
         }
-    a.q = dev_up(q, ld * x->k);
+    a.q = dev_up(q, ld * x->k * each);
     a.d = dev_up(d, nb * ld * 2 * sizeof(*d));
     a.s = dev_up(s, nb * ld * 2 * sizeof(*s));
     return a;
@@ -74,7 +82,7 @@ static void same_products(const struct products *p, const struct kern_acts *x, c
 
 static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff stuff, unsigned n_products)
 {
-    static const char *const names[] = {"best kernel", "few", "several", "some", "many", "batch"};
+    static const char *const names[] = {"best kernel", "few", "several", "some", "many", "batch", "half", "wide"};
     struct products p = random_products(t, rows, k, stuff, n_products);
     struct kern_acts x;
     fill_acts(&x, t, n, k, stuff);
@@ -82,12 +90,13 @@ static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff 
     if (x.f)
         p.a.f = dev_up(x.f, n * k * sizeof(float));
     else
-        p.a.x = upload_acts(&x);
-    for (enum cuda_which which = CUDA_BEST; which <= (p.kind.batch[0] ? CUDA_USE_BATCH
-                                                      : p.kind.many   ? CUDA_USE_MANY
-                                                                      : CUDA_BEST);
+        p.a.x = upload_acts(&x, false);
+    for (enum cuda_which which = CUDA_BEST; which <= (p.kind.wide   ? CUDA_USE_WIDE
+                                                      : p.kind.many ? CUDA_USE_MANY
+                                                                    : CUDA_BEST);
          which++) {
         poison(&p, n);
+        if (which == CUDA_USE_HALF) p.a.x = upload_acts(&x, true);
         assert_int_equal(cuda_multiply(&device, &p.kind, &p.a, which), 0);
         same_products(&p, &x, names[which]);
     }
@@ -105,7 +114,9 @@ void check_cuda_matmul(void **state)
         one(t, rows, 1 + rng_below(30), unit * (1 + rng_below((uint32_t)most)), (enum stuff)(rows % 3), 1);
     one(t, 70, 130, unit * most, S_TAME, 4);
     one(t, 33, 300, unit * 3, S_WILD, 2);
-    one(t, 40, 5, 8192, S_EXTREME, 1); /* several chunks */
+    one(t, 300, 150, unit * (640 / unit + 5), S_EXTREME, 2);           /* several tiles and pieces */
+    one(t, 3, 17100, unit == KERN_BLOCK ? 5 * unit : unit, S_TAME, 1); /* more tiles than multiprocessors */
+    one(t, 40, 5, 8192, S_EXTREME, 1);                                 /* several chunks */
     one(t, 20, 1, 12288, S_TAME, 1);
 }
 
@@ -177,7 +188,7 @@ static void one_activated(struct products *p, const struct kern_acts *x)
                                    .k = rows}};
     a.gated.up = a.gated.gate; /* not NULL: there are two products */
     a.gated.f = dev_poisoned(rows * sizeof(float));
-    a.m.x = upload_acts(x);
+    a.m.x = upload_acts(x, false);
     a.m.of[1] = a.m.of[0];
     a.m.n_products = 2;
     ref->matmul[p->type](up, p->ld, p->panels[0], x, rows);
@@ -200,7 +211,7 @@ static void alone(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, u
         p.a.n = 1;
         poison(&p, 1);
         a = (struct cuda_one){.m = p.a};
-        a.m.x = upload_acts(&x);
+        a.m.x = upload_acts(&x, false);
         assert_int_equal(cuda_multiply_one(&device, &p.kind, &a), 0);
         same_products(&p, &x, "one");
         poison(&p, 1);

@@ -128,7 +128,7 @@ static void one_gated(int act, bool gated, bool bias, size_t n, size_t k, enum t
     if (quantized) a.q = dev_acts(n, k);
     for (size_t i = 0; i < n && bias; i++) ref->add(g + i * k, gb, k), ref->add(u + i * k, ub, k);
     activate(act, g, u, n * k, gated);
-    dev_run("cuda_gated", (struct cuda_grid){(unsigned)(k + 255) / 256, (unsigned)n, 256, 0}, &a);
+    dev_run("cuda_gated", (struct cuda_grid){(unsigned)(k + 1023) / 1024, (unsigned)n, 256, 0}, &a);
     same_floats(dev_down(a.f, n * k * sizeof(float)), g, n * k, "activation %d gated %d n %zu k %zu", act, gated, n, k);
     if (quantized) same_acts(&a.q, g, n, k, "activation");
     dev_reset();
@@ -147,7 +147,7 @@ static void one_quantize(size_t n, size_t k, enum taste t)
 {
     const float *x = random_floats(n * k, t);
     struct cuda_gated a = {.gate = up_floats(x, n * k), .q = dev_acts(n, k), .k = (uint32_t)k};
-    dev_run("cuda_quantize", (struct cuda_grid){(unsigned)(k + 255) / 256, (unsigned)n, 256, 0}, &a);
+    dev_run("cuda_quantize", (struct cuda_grid){(unsigned)(k + 1023) / 1024, (unsigned)n, 256, 0}, &a);
     same_acts(&a.q, x, n, k, "quantize");
     dev_reset();
 }

@@ -2,6 +2,7 @@
 /*
  * Every kernel of the CUDA backend against the definition (kernels/ref), bit for bit: all types, random shapes, every
  * tail, worst-case values, poisoned outputs and unseen keys that are NaN. Skips without a device.
+ * usage: check-cuda [NAME]   only the tests whose names match, with * and ?
  */
 #include "tests/backend/cuda/check-cuda.h"
 #include "libcommon/error.h"
@@ -69,16 +70,33 @@ void dev_run(const char *name, struct cuda_grid grid, const void *args)
 struct cuda_acts dev_acts(size_t n, size_t k)
 {
     const size_t ld = (n + 127) / 128 * 128, nb = k / KERN_BLOCK;
-    return (struct cuda_acts){.q = dev_poisoned(n * k),
+    return (struct cuda_acts){.q = dev_poisoned(ld * k * sizeof(uint16_t)),
                               .d = dev_poisoned(nb * ld * 2 * sizeof(float)),
                               .s = dev_poisoned(nb * ld * 2 * sizeof(int16_t)),
-                              .ld = (uint32_t)ld};
+                              .ld = (uint32_t)ld,
+                              .wide = rng_below(2)};
+}
+
+struct act_place act_place(const struct cuda_acts *a, size_t k, size_t row, size_t column)
+{
+    const size_t b = column / KERN_BLOCK, r = row % CUDA_WIDE_TILE;
+    const size_t block = row / CUDA_WIDE_TILE * (k / KERN_BLOCK) + b,
+                 chunk = 4 * block + column % 32 / 16 * 2 + column % 2;
+    const size_t in = r / 16 * 16 + r % 8 / 2 * 4 + r / 8 % 2 * 2 + r % 2;
+    if (!a->wide) {
+        const size_t at = (b * a->ld + row) * 2;
+        return (struct act_place){row * k + column, at, at + 1, at};
+    }
+    return (struct act_place){.code = (chunk * CUDA_WIDE_TILE + r) * 8 + column % 16 / 2,
+                              .d = block * 2 * CUDA_WIDE_TILE + in,
+                              .sum = (block * 2 + 1) * CUDA_WIDE_TILE + in,
+                              .s = (block * CUDA_WIDE_TILE + in) * 2};
 }
 
 void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, const char *what)
 {
     const size_t nb = k / KERN_BLOCK, ld = got->ld;
-    const int8_t *q = dev_down(got->q, n * k);
+    const void *q = dev_down(got->q, ld * k * (got->wide ? sizeof(uint16_t) : 1));
     const float *d = dev_down(got->d, nb * ld * 2 * sizeof(*d));
     const int16_t *s = dev_down(got->s, nb * ld * 2 * sizeof(*s));
     int8_t *want = mem(k);
@@ -86,10 +104,16 @@ void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, 
     int16_t *sum = mem(nb * 2 * sizeof(*sum));
     for (size_t t = 0; t < n; t++) {
         ref->quantize(want, scale, sum, x + t * k, k, 1);
-        same_bytes(q + t * k, want, k, "%s: codes of row %zu of %zu, k %zu", what, t, n, k);
+        for (size_t i = 0; i < k; i++) {
+            const size_t at = act_place(got, k, t, i).code;
+            const int code = got->wide ? (int)kern_f16_to_f32(((const uint16_t *)q)[at]) : ((const int8_t *)q)[at];
+            if (code != want[i]) fail_msg("%s: code %zu of row %zu of %zu is %d, not %d", what, i, t, n, code, want[i]);
+        }
         for (size_t b = 0; b < nb; b++) {
-            same_floats(&d[(b * ld + t) * 2], &scale[b * 2], 2, "%s: scales %zu of row %zu", what, b, t);
-            same_bytes(&s[(b * ld + t) * 2], &sum[b * 2], 4, "%s: sums %zu of row %zu", what, b, t);
+            const struct act_place p = act_place(got, k, t, b * KERN_BLOCK);
+            same_floats(&d[p.d], &scale[b * 2], 1, "%s: scale %zu of row %zu", what, b, t);
+            same_floats(&d[p.sum], &scale[b * 2 + 1], 1, "%s: scaled sum %zu of row %zu", what, b, t);
+            same_bytes(&s[p.s], &sum[b * 2], 4, "%s: sums %zu of row %zu", what, b, t);
         }
     }
 }
@@ -106,7 +130,7 @@ static void add(CMUnitTestFunction fn, const char *name, const char *type, uintp
     n_tests++;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     int r = cuda_device_open(&device, 0);
     if (r) {
@@ -128,6 +152,7 @@ int main(void)
     for (uintptr_t t = 0; t < KERN_TYPES; t++)
         if (kern_type_quantized((enum kern_type)t))
             add(check_cuda_one, "one token", kern_type_name((enum kern_type)t), t);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     r = _cmocka_run_group_tests("check-cuda", tests, n_tests, NULL, NULL);
     cuda_device_close(&device);
     return r;

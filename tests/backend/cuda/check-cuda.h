@@ -18,8 +18,14 @@ void dev_reset(void);
 /* Start a kernel by name. */
 void dev_run(const char *name, struct cuda_grid grid, const void *args);
 
-/* Device memory for quantized rows, poisoned; ld as the backend has it. */
+/* Device memory for quantized rows, poisoned; ld as the backend has it, half of the cases wide. */
 struct cuda_acts dev_acts(size_t n, size_t k);
+/* Places in them: the code of a column of a row, in codes; the scale of a block of it, and the scale times the sum, in
+ * floats; the two sums. */
+struct act_place {
+    size_t code, d, sum, s;
+};
+struct act_place act_place(const struct cuda_acts *a, size_t k, size_t row, size_t column);
 /* The codes, scales and sums of @n rows are those of the definition for @x [n][k]. */
 void same_acts(const struct cuda_acts *got, const float *x, size_t n, size_t k, const char *what);
 

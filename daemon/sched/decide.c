@@ -231,7 +231,7 @@ static bool has_no_victim(const struct decision *d, const struct sched_req *by)
 {
     const struct sched_usage *w = &d->x.usage[by->user];
     uint64_t account = d->s->users[by->user].served;
-    if (d->slow || (w->slots && w->lowest > by->class)) return false;
+    if (d->slow || w->lowest > by->class) return false;
     bool first = is_first_token(d, by);
     if (!first && d->refused && account >= d->refused_served && w->slots >= d->refused_slots) return true;
     return d->slots_most < w->slots + (first ? 1 : 2) && d->served_most < account + d->c->quantum;

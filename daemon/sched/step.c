@@ -179,11 +179,11 @@ static void take_due(struct step *t)
 static uint32_t order_users(struct step *t)
 {
     struct sched_item *heap = t->x.user_heap;
-    uint32_t n = 0;
-    for (uint32_t u = 0; u < t->s->n_users; u++)
-        if (t->x.usage[u].n) heap[n++] = (struct sched_item){t->s->users[u].served, u, u};
-    for (uint32_t i = 0; t->due != SCHED_NONE && i < n; i++)
-        if (heap[i].index == t->s->reqs[t->due].user) heap[i].key += due_tokens(t) * t->c->prefill_units;
+    uint32_t n = 0, due_user = t->due == SCHED_NONE ? SCHED_NONE : t->s->reqs[t->due].user;
+    for (uint32_t u = 0; u < t->s->n_users; u++) {
+        uint64_t due = u == due_user ? due_tokens(t) * t->c->prefill_units : 0;
+        if (t->x.usage[u].n) heap[n++] = (struct sched_item){t->s->users[u].served + due, u, u};
+    }
     sched_heap_make(heap, n);
     return n;
 }

@@ -605,6 +605,26 @@ static void test_shared_work_is_taken_over(void **state)
 }
 
 /* The floor: the smallest account of waiting users; if none waits, the largest of running users. */
+/* One decision starts up to 64 requests. */
+static void test_starts_of_one_decision(void **state)
+{
+    enum { REQS = 66 };
+    struct sched_config c;
+    struct sched_book b = {0};
+    struct sched_user user = {0};
+    struct sched_req reqs[REQS];
+    struct sched_action out[REQS];
+    const struct sched_state s = {.reqs = reqs, .n = REQS, .users = &user, .n_users = 1, .free_blocks = REQS};
+    void *scratch = malloc(sched_scratch_size(REQS, 1));
+    assert_non_null(scratch);
+    sched_config_init(&c, REQS, 512);
+    for (uint32_t i = 0; i < REQS; i++)
+        reqs[i] = (struct sched_req){.arrival = i, .known = 100, .blocks = 1, .group = SCHED_NONE};
+    assert_int_equal(sched_decide(&c, &b, &s, scratch, out), 64);
+    for (uint32_t i = 0; i < 64; i++) assert_int_equal(out[i].index, i);
+    free(scratch);
+}
+
 static void test_floor(void **state)
 {
     struct table t;
@@ -651,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_no_useless_preemption),
         cmocka_unit_test(test_shared_work),
         cmocka_unit_test(test_shared_work_is_taken_over),
+        cmocka_unit_test(test_starts_of_one_decision),
         cmocka_unit_test(test_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,18 @@ static void check_queue(const struct table *t, void *scratch)
 
 /* --- random tables --- */
 
+/* @whole: the times are small integers, so that sums of them are equal. */
+static void draw_time(struct sched_time *time, bool whole)
+{
+    sched_time_init(time);
+    time->samples = draw(6) > 0;
+    for (int i = 0; i < SCHED_TIME_TERMS && !whole && draw(2); i++) time->ms[i] *= (1 + draw(16)) / 8.0;
+    if (!whole) return;
+    for (int i = 0; i < SCHED_TIME_TERMS; i++) time->ms[i] = 1 + draw(2);
+    time->ms[SCHED_TIME_FIXED] = draw(8);
+    time->ms[SCHED_TIME_DECODE_KV] = time->ms[SCHED_TIME_PREFILL_KV] = 0;
+}
+
 static void draw_users(struct table *t)
 {
     t->s = (struct sched_state){.reqs = t->reqs, .users = t->users, .n_users = 1 + draw(6), .now_ms = 4 + draw(4)};
@@ -153,9 +165,7 @@ static void draw_users(struct table *t)
     t->b.short_left = draw(3);
     t->b.untried = 63 + draw(3);
     t->b.express = draw(3) == 0;
-    sched_time_init(&t->b.time);
-    t->b.time.samples = draw(6) > 0;
-    for (int i = 0; i < SCHED_TIME_TERMS && draw(2); i++) t->b.time.ms[i] *= (1 + draw(16)) / 8.0;
+    draw_time(&t->b.time, draw(4) == 0);
 }
 
 static void draw_config(struct table *t)
@@ -174,6 +184,8 @@ static void draw_config(struct table *t)
     c->prefill_due = 1 + draw(6);
     c->short_tokens = 1 + draw(8);
     c->forget = 1 + draw(100);
+    if (draw(2)) c->express_ratio = 1 + draw(4);
+    if (draw(2)) c->short_ratio = 1 + draw(4);
 }
 
 /* @chain: each waits for the one before it. @answers: most decode. */

@@ -250,6 +250,22 @@ static void test_formulas(void **state)
     assert_true(believed > 100);
 }
 
+/* Half and twice the expected time are no outliers yet. */
+static void test_no_outliers(void **state)
+{
+    static const double times[] = {16, 4};
+    const struct sched_load none = {0};
+    for (int i = 0; i < 2; i++) {
+        struct sched_time t;
+        sched_time_init(&t);
+        t.samples = 2;
+        t.row = 1;
+        assert_true(sched_time_of(&t, &none) == 8);
+        sched_time_learn(&t, &none, times[i]);
+        assert_int_equal(t.row, 0);
+    }
+}
+
 /* Times that are no measurement change nothing. */
 static void test_ignored(void **state)
 {
@@ -279,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_prefill_of_a_time),
         cmocka_unit_test(test_prefill_units),
         cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_no_outliers),
         cmocka_unit_test(test_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

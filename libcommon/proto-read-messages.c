@@ -24,7 +24,7 @@ static int read_text_part(struct parts *p, const struct place *where, const msgp
     struct reading in = {0}; /* what is copied here is not kept */
     struct proto_text text = {0};
     int r = proto_read_map(&in, where, o, fields, sizeof(fields) / sizeof(*fields), &text);
-    if (r == 0 && text.data) r = buf_append(&p->text, text.data, text.len);
+    if (r == 0) r = buf_append(&p->text, text.data, text.len);
     proto_text_fini(&text);
     return r;
 }

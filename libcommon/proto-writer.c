@@ -12,9 +12,11 @@ enum { HEADER = 4 };
 static int write_bytes(void *ctx, const char *p, size_t n)
 {
     struct writer *w = ctx;
-    if (w->error == 0 && n > HEADER + FRAME_MAX - (w->out->len - w->start))
+    if (w->error < 0) return w->error;
+    if (n > HEADER + FRAME_MAX - (w->out->len - w->start))
         w->error = error_say(-EMSGSIZE, "the message is over the limit of %u bytes", FRAME_MAX);
-    if (w->error == 0) w->error = buf_append(w->out, p, n);
+    else
+        w->error = buf_append(w->out, p, n);
     return w->error;
 }
 

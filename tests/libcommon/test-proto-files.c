@@ -118,6 +118,28 @@ static void writing_a_file_fails(void **state)
     proto_request_fini(&r);
 }
 
+/* Linux before 6.3 does not know one of the flags. What else fails is not tried again, and nothing is written then. */
+static void making_a_file_fails(void **state)
+{
+    static const int errors[] = {0, EINVAL, ENOMEM};
+    struct proto_request r;
+    struct proto_fds fds;
+    init(&r);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct buf out = BUF_INIT;
+        calls_stale(EINVAL);
+        calls_fail(CALL_MEMFD, errors[i] ? 0 : 99, errors[i]);
+        assert_int_equal(proto_write_request_fds(&out, &fds, &r), 0);
+        assert_int_equal(calls_count(CALL_MEMFD), errors[i] == ENOMEM ? 1 : errors[i] == EINVAL ? 3 : 2);
+        assert_int_equal(calls_count(CALL_WRITE), errors[i] == ENOMEM ? 0 : 2);
+        calls_end();
+        assert_int_equal(fds.n, errors[i] == ENOMEM ? 0 : 2);
+        proto_fds_fini(&fds);
+        buf_fini(&out);
+    }
+    proto_request_fini(&r);
+}
+
 /* The process may have no more descriptors. */
 static void files_without_a_descriptor_are_written(void **state)
 {
@@ -231,9 +253,13 @@ static void too_many_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_files_go_by_descriptors),           cmocka_unit_test(writing_a_file_fails),
-        cmocka_unit_test(files_without_a_descriptor_are_written),  cmocka_unit_test(too_many_files),
-        cmocka_unit_test(refused_messages_tell_their_descriptors), cmocka_unit_test(too_many_are_refused),
+        cmocka_unit_test(large_files_go_by_descriptors),
+        cmocka_unit_test(writing_a_file_fails),
+        cmocka_unit_test(making_a_file_fails),
+        cmocka_unit_test(too_many_files),
+        cmocka_unit_test(files_without_a_descriptor_are_written),
+        cmocka_unit_test(refused_messages_tell_their_descriptors),
+        cmocka_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

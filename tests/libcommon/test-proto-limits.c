@@ -77,6 +77,7 @@ static void events(void **state)
         "{'event': 'done', 'id': 1, 'reason': 'tool_calls', 'media': []}",
         "{'event': 'done', 'id': 1, 'reason': 'stop', 'media': [{'kind': 'image'}, {'kind': 'audio'}]}",
         "{'event': 'text', 'id': 1, 'text': 'x', 'index': 4294967295}",
+        "{'event': 'hello', 'version': 1, 'software': 'x', 'features': []}",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) refuse(wrong[i][0], true, wrong[i][1]);
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)

@@ -81,7 +81,7 @@ static void a_text_that_is_no_utf8(void **state)
     char text[400];
     struct proto_event e = {.type = PROTO_EV_WARNING, .id = 1, .message = {text, sizeof(text)}}, read;
     int r = -ENOMEM;
-    for (size_t i = 0; i < sizeof(text); i++) text[i] = i % 2 ? (char)0xff : 'a';
+    for (size_t i = 0; i < sizeof(text); i++) text[i] = i % 2 ? 'a' : (char)0xff;
     for (unsigned long n = 0; r < 0; n++) {
         struct buf out = BUF_INIT;
         memory_fail(n);

@@ -343,6 +343,45 @@ static void large_text_takes_the_memory(void **state)
     proto_request_fini(&r);
 }
 
+/* Of the two limits, the bytes of the message and the part of the text in it, the exact number is enough. */
+static void large_text_at_the_limits(void **state)
+{
+    struct proto_request r;
+    const char *body;
+    size_t len;
+    char *memory = large(PROTO_TAKE_MIN, NULL, &body, &len);
+    const size_t rest = len - PROTO_TAKE_MIN;
+    free(memory);
+    for (size_t less = 0; less < 2; less++) {
+        memory = large(PROTO_TAKE_MIN - rest - less, NULL, &body, &len);
+        assert_int_equal(len, PROTO_TAKE_MIN - less);
+        assert_int_equal(proto_take_request(&r, &memory, body, len), 0);
+        assert_int_equal(memory != NULL, less);
+        free(memory);
+        proto_request_fini(&r);
+    }
+    for (size_t less = 0, other = 1 << 18, n = 7 * other, more = 0; less < 3; less++) {
+        struct buf out = BUF_INIT;
+        struct proto_message messages[2] = {0};
+        struct proto_request w = {.type = PROTO_GENERATE, .id = 7};
+        proto_generate_init(&w.gen);
+        messages[0].content = (struct proto_text){calloc(1, n), n - (less == 2)};
+        messages[1].content = (struct proto_text){calloc(1, other), other - more + (less == 2)};
+        for (int i = 0; i < 2; i++) assert_int_equal(proto_text_set(&messages[i].role, "user", 4), 0);
+        w.gen.messages = messages;
+        w.gen.n_messages = 2;
+        assert_int_equal(proto_write_request(&out, &w), 0);
+        body = body_of(&out, &len);
+        if (less == 0) more = len - n - other; /* the rest of the message, to be a part of its eighth */
+        assert_int_equal(proto_take_request(&r, &out.data, body, len), 0);
+        if (less) assert_int_equal(len, 8 * other);
+        if (less) assert_int_equal(out.data != NULL, less == 2);
+        free(out.data);
+        proto_request_fini(&r);
+        for (int i = 0; i < 2; i++) proto_text_fini(&messages[i].content), proto_text_fini(&messages[i].role);
+    }
+}
+
 /* What is wrong in the rest of the message leaves the memory with its owner. */
 static void large_text_of_a_wrong_message(void **state)
 {
@@ -610,21 +649,14 @@ static void as_many_biases_as_the_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_request_goes_round),
-        cmocka_unit_test(as_many_biases_as_the_limit),
-        cmocka_unit_test(every_event_goes_round),
-        cmocka_unit_test(messages_follow_each_other_in_a_buffer),
-        cmocka_unit_test(large_text_takes_the_memory),
-        cmocka_unit_test(large_text_of_a_wrong_message),
-        cmocka_unit_test(all_reasons_and_codes),
-        cmocka_unit_test(events_are_made_utf8),
-        cmocka_unit_test(what_is_too_large_leaves_the_buffer),
-        cmocka_unit_test(a_long_list_of_ids_goes_round),
-        cmocka_unit_test(bytes_are_what_is_held),
-        cmocka_unit_test(nothing_shifted_is_no_key),
-        cmocka_unit_test(the_manuals_example),
-        cmocka_unit_test(the_manuals_greeting),
-        cmocka_unit_test(the_manuals_answer),
+        cmocka_unit_test(every_request_goes_round),      cmocka_unit_test(as_many_biases_as_the_limit),
+        cmocka_unit_test(every_event_goes_round),        cmocka_unit_test(messages_follow_each_other_in_a_buffer),
+        cmocka_unit_test(large_text_takes_the_memory),   cmocka_unit_test(large_text_at_the_limits),
+        cmocka_unit_test(large_text_of_a_wrong_message), cmocka_unit_test(all_reasons_and_codes),
+        cmocka_unit_test(events_are_made_utf8),          cmocka_unit_test(what_is_too_large_leaves_the_buffer),
+        cmocka_unit_test(a_long_list_of_ids_goes_round), cmocka_unit_test(bytes_are_what_is_held),
+        cmocka_unit_test(nothing_shifted_is_no_key),     cmocka_unit_test(the_manuals_example),
+        cmocka_unit_test(the_manuals_greeting),          cmocka_unit_test(the_manuals_answer),
     };
 
     return cmocka_run_group_tests_name("proto", tests, NULL, NULL);

@@ -147,6 +147,8 @@ int __real_linkat(int from, const char *old, int to, const char *new, int flags)
 int __wrap_linkat(int from, const char *old, int to, const char *new, int flags);
 int __real_unlinkat(int dir, const char *name, int flags);
 int __wrap_unlinkat(int dir, const char *name, int flags);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
 
 static mode_t mode_of(int flags, va_list ap)
 {
@@ -251,4 +253,9 @@ int __wrap_linkat(int from, const char *old, int to, const char *new, int flags)
 int __wrap_unlinkat(int dir, const char *name, int flags)
 {
     return fails(CALL_UNLINK) ? result() : __real_unlinkat(dir, name, flags);
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+    return fails(CALL_MEMFD) ? result() : __real_memfd_create(name, flags);
 }

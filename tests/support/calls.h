@@ -20,6 +20,7 @@ enum call {
     CALL_RENAME,   /* renameat and renameat2 */
     CALL_LINK,     /* linkat */
     CALL_UNLINK,   /* unlinkat */
+    CALL_MEMFD,    /* memfd_create */
     CALLS
 };
 

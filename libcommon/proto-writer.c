@@ -36,8 +36,7 @@ int writer_finish(struct writer *w)
         frame_header((unsigned char *)out->data + w->start, (uint32_t)(out->len - w->start - HEADER));
         return 0;
     }
-    out->len = w->start;
-    if (out->data) out->data[out->len] = 0;
+    out->len = w->start; /* the header is still 0 and ends what was there */
     return w->error;
 }
 

@@ -114,6 +114,8 @@ struct cuda_pass {
     uint32_t n_kept;              /* tokens of which something is wanted */
     float *x;                     /* their residual stream */
     size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
+    size_t rows, angles[3];       /* the same of a small batch: embeddings, angles as cs and sink_cs below */
+    const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
     bool slides;                  /* some token does */
     bool alone;                   /* each token is the only one of its entry */
     const float *bias, *post;     /* of the pending result in h, or NULL */
@@ -162,7 +164,7 @@ void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t
 /* K and V of a layer of a group, for the kernels. */
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer);
 
-/* Write the notes of the batch, which cpu_lay_out has laid out, and copy them to the device. */
+/* Write the notes of the batch, which cpu_lay_out has laid out. */
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n);
 
 /* What attention needs of the heads of the pass's layer; do it. */
@@ -192,8 +194,9 @@ int cuda_find_attention(struct cuda *c);
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
                   const struct cuda_acts *acts);
 
-/* Copy the embeddings and the angles of the batch, which the host has computed, to the device. */
-int cuda_upload_rows(const struct cuda_pass *p);
+/* Copy the notes, and the embeddings and the angles of the batch, which the host has computed, to the device: of a
+ * small batch at once, since the start of a copy takes longer than the copy. */
+int cuda_upload_batch(struct cuda_pass *p);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits. */
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n);

@@ -248,7 +248,7 @@ static int run(struct cuda_pass *p, float *logits, float *hidden)
 {
     struct cuda_shape shape;
     const uint32_t kept = p->n_kept;
-    int r = cuda_upload_rows(p);
+    int r = cuda_upload_batch(p);
     if (!r && plain_logits(p) && cuda_graph_shape(p, &shape)) {
         r = cuda_graph_run(p, &shape, compute);
         if (!r && kept) r = cuda_download_logits(p, kept, logits);

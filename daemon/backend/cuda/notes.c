@@ -298,6 +298,18 @@ static int write_list(struct cuda_pass *p, struct cuda_view *v, bool wanted)
     return r;
 }
 
+/* Room for what the host computes of a small batch (cuda_upload_batch). */
+static int leave_room(struct cuda_pass *p)
+{
+    const struct hparams *s = &p->c->host.base.hparams;
+    int r = 0;
+    if (p->cpu.n > CUDA_GRAPH_TOKENS) return 0;
+    r = add(p->c, (size_t)p->cpu.n * s->dim, sizeof(float), &p->rows);
+    for (uint32_t i = 0; !r && i < 3; i++)
+        r = add(p->c, (size_t)p->cpu.n * (i < 2 ? hparams_rotated(s, i) : s->rope_dim), sizeof(float), &p->angles[i]);
+    return r;
+}
+
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
 {
     struct cuda *c = p->c;
@@ -308,6 +320,7 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     place_tables(p, e, n);
     int r = write_tokens(p);
     if (!r) r = write_warmth(p);
+    if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
     for (uint32_t l = 0; !r && l + 1 < s->n_layers; l++) {
         const bool window = hparams_window(s, l) > 0;
@@ -320,5 +333,5 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     if (!r) r = write_tables(p, e, n);
     p->n_kept = c->views[VIEW_LAST].n;
     p->alone = n == p->cpu.n;
-    return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
+    return r;
 }

@@ -5,17 +5,42 @@
 
 #define THREADS 256
 
-int cuda_upload_rows(const struct cuda_pass *p)
+/* What the host has computed of a batch: where it is, and its bytes. */
+struct rows {
+    const float *host;
+    size_t bytes;
+};
+
+/* The embeddings, and the angles as they are in struct cuda_pass. */
+static void find_rows(const struct cuda_pass *p, struct rows rows[4])
+{
+    const struct scratch *s = &p->c->host.scratch;
+    const struct hparams *y = &p->c->host.base.hparams;
+    const size_t each = p->n * sizeof(float);
+    rows[0] = (struct rows){s->x, each * y->dim};
+    for (uint32_t i = 0; i < 2; i++)
+        rows[1 + i] = (struct rows){s->cs[i], y->rotates && i < hparams_ropes(y) ? each * hparams_rotated(y, i) : 0};
+    rows[3] = (struct rows){s->sink_cs, p->slides ? each * y->rope_dim : 0};
+}
+
+int cuda_upload_batch(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct scratch *s = &c->host.scratch;
-    const struct hparams *y = &c->host.base.hparams;
-    int r = cuda_upload(&c->device, c->buf.x, s->x, (size_t)p->n * y->dim * sizeof(float));
-    for (uint32_t i = 0; !r && y->rotates && i < hparams_ropes(y); i++)
-        r = cuda_upload(&c->device, c->buf.cs[i], s->cs[i], (size_t)p->n * hparams_rotated(y, i) * sizeof(float));
-    if (!r && p->slides)
-        r = cuda_upload(&c->device, c->buf.sink_cs, s->sink_cs, (size_t)p->n * y->rope_dim * sizeof(float));
-    return r;
+    const bool small = p->n <= CUDA_GRAPH_TOKENS;
+    const size_t at[] = {p->rows, p->angles[0], p->angles[1], p->angles[2]};
+    float *const buf[] = {c->buf.x, c->buf.cs[0], c->buf.cs[1], c->buf.sink_cs};
+    float *to[4];
+    struct rows rows[4];
+    int r = 0;
+    find_rows(p, rows);
+    for (uint32_t i = 0; i < 4; i++) {
+        to[i] = small ? cuda_note(c, at[i]) : buf[i];
+        if (small && rows[i].bytes) memcpy(c->notes.host + at[i], rows[i].host, rows[i].bytes);
+        if (!small && !r) r = cuda_upload(&c->device, buf[i], rows[i].host, rows[i].bytes);
+    }
+    p->x = to[0];
+    p->cs[0] = to[1], p->cs[1] = to[2], p->sink_cs = to[3];
+    return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
 }
 
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)

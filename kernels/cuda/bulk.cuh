@@ -54,3 +54,15 @@ __device__ static inline void bulk_copy(void *to, const void *from, uint32_t byt
         : "memory");
 #endif
 }
+
+/* Copy 16 bytes. */
+__device__ static inline void copy16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
+}
+
+/* The thread arrives at @bar when its copies of 16 bytes have. */
+__device__ static inline void bar_arrive_copied(uint64_t *bar)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_at(bar)) : "memory");
+}

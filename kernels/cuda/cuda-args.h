@@ -109,6 +109,21 @@ struct cuda_batch {
     struct cuda_ring ring;
 };
 
+/* See matmul-split.cu. */
+#define CUDA_SPLIT_WARPS   16  /* that sum */
+#define CUDA_SPLIT_BLOCKS  32  /* of a stage: two of each of these warps */
+#define CUDA_SPLIT_THREADS 640 /* and four warps that add */
+#define CUDA_SPLIT_PAD     16  /* bytes behind a token's codes */
+#define CUDA_SPLIT_STAGES  4   /* at most */
+#define CUDA_SPLIT_PARTS   8   /* pieces of a panel, at most */
+
+/* Products of 2 to 16 tokens. */
+struct cuda_split {
+    struct cuda_matmul m;
+    struct cuda_ring ring;
+    uint32_t sums, stages; /* where the stages begin; their number */
+};
+
 #define CUDA_WIDE_THREADS       384
 #define CUDA_WIDE_TILE          128 /* rows of a tile of wide activations */
 #define CUDA_WIDE_PANELS        8   /* of a CTA */

@@ -25,10 +25,25 @@ __device__ static inline void wait_before()
 #endif
 }
 
+/* Read one word of each 64 bytes of a kernel's argument, so that the others are in the cache of constants later. */
+template <typename A> __device__ static inline void touch(const A &a)
+{
+    const uint32_t *p = (const uint32_t *)&a;
+#pragma unroll
+    for (uint32_t i = 0; i < sizeof(A) / 4; i += 16) asm volatile("" ::"r"(p[i]));
+}
+
 /* What a kernel begins with that does nothing before it waits. */
 __device__ static inline void begin()
 {
     start_next();
+    wait_before();
+}
+
+template <typename A> __device__ static inline void begin(const A &a)
+{
+    start_next();
+    touch(a);
     wait_before();
 }
 

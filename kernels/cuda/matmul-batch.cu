@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with 2 to 64 tokens. A CTA computes P panels for all of its tokens, a warp N * 8 of them
- * on tensor cores, its accumulators in registers. Bulk copies bring the weights in pieces into a ring in shared memory,
- * the first ones while the kernels before still run; a warp copies its tokens itself, a few blocks ahead. Grid:
- * (panels / P, tokens of a CTA), rounded up; shared memory: multiply_batch() of daemon/backend/cuda/products.c. Of
- * sm_90 alone.
+ * Products of quantized types with 17 to 64 tokens, or with too many columns for matmul-split.cu. A CTA computes P
+ * panels for all of its tokens, a warp N * 8 of them on tensor cores, its accumulators in registers. Bulk copies bring
+ * the weights in pieces into a ring in shared memory, the first ones while the kernels before still run; a warp copies
+ * its tokens itself, a few blocks ahead. Grid: (panels / P, tokens of a CTA), rounded up; shared memory:
+ * multiply_batch() of daemon/backend/cuda/products.c. Of sm_90 alone.
  */
+#include "kernels/cuda/operands.cuh"
 #include "kernels/cuda/ring.cuh"
 
 #define STAGES CUDA_BATCH_STAGES /* of a warp's tokens */
@@ -34,11 +35,6 @@ template <int N> struct stage {
     float2 d[BLOCKS][N * 8];
     short2 s[BLOCKS][N * 8];
 };
-
-__device__ static inline void copy16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
-}
 
 /* Where the lane copies from: offsets of its next codes, scales and sums. */
 template <int N> struct feed {
@@ -81,34 +77,6 @@ __device__ static inline void wait_stage()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncwarp();
-}
-
-/* Sums of unsigned codes, added to @c. */
-__device__ static inline void mma_codes(int c[4], const struct pair &top, const struct pair &low, const uint32_t b[2])
-{
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ static inline struct raw choose(bool first, const struct raw &a, const struct raw &b)
-{
-    return {first ? a.a : b.a, first ? a.b : b.b, first ? a.c : b.c, first ? a.d : b.d};
-}
-
-/* The lane's operands of a block: the words of a warp's load lie in different banks. */
-template <int W, int S, bool T>
-__device__ static inline void read_pairs(const struct cuda_form &f, const uint8_t *codes, struct pair &top,
-                                         struct pair &low)
-{
-    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4, other = t / 2 * 8;
-    const struct raw a = read_raw<W, true>(f, codes, row + other, t),
-                     b = read_raw<W, true>(f, codes, row + 8 - other, t);
-    const struct raw x = choose(t < 2, a, b), y = choose(t < 2, b, a);
-    if (!T && S != HALVES) /* codes with their biases */
-        top = decode_unsigned<W>(x, t), low = decode_unsigned<W>(y, t);
-    else
-        top = decode<W, T>(f, x, t), low = decode<W, T>(f, y, t);
 }
 
 /* What a lane has of some blocks: operands and scales of rows, operands and scales of tokens. */
@@ -269,7 +237,8 @@ __device__ static inline void add_parts(const struct cuda_batch &a, const struct
         add_part<W, S, M, T, N, P>(a, s, part, c, f, piece, acc);
 #pragma unroll
         for (uint32_t i = 0; i < P; i++, next_slot(a.ring, c), next_slot(a.ring, next), fetched++)
-            if (fetched < s.parts * P && ring_release(c.slot, c.odd)) fetch(a, s, fetched / P, fetched % P, next.slot);
+            if (fetched < s.parts * P && ring_release(c.slot, c.odd, blockDim.x / CUDA_WARP))
+                fetch(a, s, fetched / P, fetched % P, next.slot);
     }
 }
 
@@ -287,7 +256,7 @@ template <int W, int S, bool M, bool T, int N, int P> __device__ static inline v
     s.ring = shared + a.ring.from;
     struct cursor next = {0, 0, 0};
     uint32_t fetched = 0;
-    if (threadIdx.x == 0) ring_init(a.ring);
+    if (threadIdx.x == 0) ring_init(a.ring, blockDim.x / CUDA_WARP);
     for (; fetched < a.ring.slots && fetched < s.parts * P; fetched++, next_slot(a.ring, next))
         if (threadIdx.x == 0) fetch(a, s, fetched / P, fetched % P, next.slot);
     struct feed<N> f = feed_of<N>(a.m, s);
@@ -305,6 +274,7 @@ template <int W, int S, bool M, bool T, int N, int P> __device__ static inline v
         cuda_##kernel##_##name(const __grid_constant__ struct cuda_batch a)                                            \
     {                                                                                                                  \
         start_next();                                                                                                  \
+        touch(a);                                                                                                      \
         batch<width, scales, offset, table, n, p>(a);                                                                  \
     }
 #define ALL_SIZES(name, width, scales, offset, table)                                                                  \

@@ -222,7 +222,7 @@ __device__ static inline void multiply(const struct cuda_one &a, const struct sh
             bar_wait(&full[c.slot], c.odd);
             add_piece<W, S, M, T>(a, s, x, c, t + (c.i - first) * s.blocks * CUDA_ROWS);
             if (next.i < s.panels) {
-                if (ring_release(c.slot, c.odd)) fetch(a, x, next);
+                if (ring_release(c.slot, c.odd, WARPS)) fetch(a, x, next);
                 advance(s, a.ring.slots, next);
             }
             advance(s, a.ring.slots, c);
@@ -237,7 +237,7 @@ template <int W, int S, bool M, bool T> __device__ static inline void one(const 
     const struct share s = share_of(a);
     const struct inside x = inside_of(a);
     struct cursor next = {0, 0, 0, 0};
-    if (threadIdx.x == 0) ring_init(a.ring);
+    if (threadIdx.x == 0) ring_init(a.ring, WARPS);
     for (uint32_t i = 0; i < a.ring.slots && next.i < s.panels; i++, advance(s, a.ring.slots, next))
         if (threadIdx.x == 0) fetch(a, x, next);
     struct values w;

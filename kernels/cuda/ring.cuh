@@ -6,10 +6,10 @@
 
 __shared__ static uint64_t full[CUDA_SLOTS], empty[CUDA_SLOTS];
 
-/* By one thread, before it fetches. */
-__device__ static inline void ring_init(const struct cuda_ring &r)
+/* By one thread, before it fetches. @warps: those that read the pieces, the first of the CTA. */
+__device__ static inline void ring_init(const struct cuda_ring &r, uint32_t warps)
 {
-    for (uint32_t i = 0; i < r.slots; i++) bar_init(&full[i], 1), bar_init(&empty[i], blockDim.x / CUDA_WARP);
+    for (uint32_t i = 0; i < r.slots; i++) bar_init(&full[i], 1), bar_init(&empty[i], warps);
     bar_fence();
 }
 
@@ -25,13 +25,13 @@ __device__ static inline void ring_fetch(const struct cuda_matmul &a, uint32_t p
     bulk_copy(to, codes + (uint64_t)(from >> a.form.shift) * a.form.group, bytes, &full[slot]);
 }
 
-/* The warp has read slot @slot; @odd: the parity of this use. True in one thread of the CTA, when all warps have. */
-__device__ static inline bool ring_release(uint32_t slot, uint32_t odd)
+/* The warp has read slot @slot; @odd: the parity of this use. True in one thread of the CTA, when all @warps have. */
+__device__ static inline bool ring_release(uint32_t slot, uint32_t odd, uint32_t warps)
 {
     __syncwarp();
     if (threadIdx.x % CUDA_WARP) return false;
     bar_arrive(&empty[slot]);
-    if (threadIdx.x / CUDA_WARP != slot % (blockDim.x / CUDA_WARP)) return false;
+    if (threadIdx.x / CUDA_WARP != slot % warps) return false;
     bar_wait(&empty[slot], odd);
     return true;
 }

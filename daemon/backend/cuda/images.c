@@ -10,15 +10,13 @@
 #include "cuda-matmul-float.h"
 #include "cuda-matmul-many.h"
 #include "cuda-matmul-one.h"
+#include "cuda-matmul-split.h"
 #include "cuda-matmul-wide.h"
 #include "cuda-rows.h"
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {cuda_vector,      cuda_heads,
-                                   cuda_attn,        cuda_attn_few,
-                                   cuda_attn_many,   cuda_attn_decode,
-                                   cuda_matmul_one,  cuda_matmul_batch,
-                                   cuda_matmul_few,  cuda_matmul_float,
-                                   cuda_matmul_many, cuda_matmul_wide,
-                                   cuda_rows,        NULL};
+const void *const cuda_images[] = {
+    cuda_vector,      cuda_heads,        cuda_attn,         cuda_attn_few,   cuda_attn_many,
+    cuda_attn_decode, cuda_matmul_one,   cuda_matmul_batch, cuda_matmul_few, cuda_matmul_float,
+    cuda_matmul_many, cuda_matmul_split, cuda_matmul_wide,  cuda_rows,       NULL};

@@ -9,6 +9,7 @@
 #define SEVERAL_SHARED (75u << 10)
 #define BATCH_SHARED   (216u << 10)
 #define BATCH_WARPS    4 /* most warps of a CTA */
+#define SPLIT_TOKENS   16
 #define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8 /* of a CTA of cuda_many_* */
 #define SOME_THREADS   256
@@ -70,12 +71,17 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     if (!r && d->early) r = cuda_kernel(d, &out->half, name, WIDE_SHARED);
     name_kind(name, sizeof(name), "wide", f);
     if (!r && d->early) r = cuda_kernel(d, &out->wide, name, WIDE_SHARED);
+    for (size_t i = 0; !r && d->early && i < 2; i++) {
+        name_kind(name, sizeof(name), i ? "split16" : "split8", f);
+        r = cuda_kernel(d, &out->split[i], name, BATCH_SHARED);
+    }
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
     name_kind(name, sizeof(name), "some", f);
     if (!r) r = cuda_kernel(d, &out->some, name, CUDA_MANY_SHARED(f->width, SOME_TOKENS));
     name_kind(name, sizeof(name), "many", f);
     out->width = f->width;
+    out->halves = f->scales == PANEL_HALVES;
     out->many_threads = f->scales == PANEL_HALVES ? 256 : 128;
     return r ? r : cuda_kernel(d, &out->many, name, CUDA_MANY_SHARED(f->width, MANY_TOKENS));
 }
@@ -231,13 +237,61 @@ static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k
     return cuda_launch(d, k->batch[tokens == 8 ? 0 : together], g, &a);
 }
 
+/* cuda_split*_* needs two sums: halves have factors and offsets. */
+static bool split_two(const struct cuda_kind *k)
+{
+    return k->form.m && k->halves;
+}
+
+/* Bytes of a stage, for @tokens: 8 or 16. */
+static unsigned split_stage(const struct cuda_kind *k, unsigned tokens)
+{
+    const unsigned rows = k->form.m ? 2 * CUDA_ROWS : CUDA_ROWS, sums = CUDA_ROWS * tokens;
+    return CUDA_SPLIT_BLOCKS * (unsigned)sizeof(float) * (split_two(k) ? 2 * sums + rows : sums + rows);
+}
+
+/* Divide shared memory: pieces of weights and stages of sums. False: the columns are too many. */
+static bool fit_split(const struct cuda_device *d, const struct cuda_kind *k, unsigned tokens, struct cuda_split *a,
+                      struct cuda_grid *g)
+{
+    const unsigned blocks = a->m.k / CUDA_WARP, parts = divide(blocks, CUDA_PIECE), stage = split_stage(k, tokens);
+    const unsigned each = a->m.k + CUDA_SPLIT_PAD + blocks * (split_two(k) ? 12 : 8);
+    const unsigned from = (tokens * each + 127) / 128 * 128, piece = one_piece(&k->form, a->m.k);
+    *g = (struct cuda_grid){a->m.panels, divide(a->m.n, tokens), CUDA_SPLIT_THREADS, 0};
+    if (g->x > (unsigned)d->processors) g->x = (unsigned)d->processors;
+    const unsigned most = divide(a->m.panels, g->x) * parts;
+    a->ring = (struct cuda_ring){from, 1, piece};
+    a->stages = 1;
+    if (from + piece + 2 * stage <= BATCH_SHARED) a->stages = 2;
+    while (a->ring.slots < most && a->ring.slots < CUDA_SLOTS &&
+           from + (a->ring.slots + 1) * piece + a->stages * stage <= BATCH_SHARED)
+        a->ring.slots++;
+    a->sums = from + a->ring.slots * piece;
+    g->shared = a->sums + a->stages * stage;
+    return g->shared <= BATCH_SHARED && parts <= CUDA_SPLIT_PARTS;
+}
+
+/* False: it cannot be done. */
+static bool multiply_split(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m, int *r)
+{
+    struct cuda_split a = {.m = *m};
+    struct cuda_grid g;
+    bool two = m->n > SPLIT_TOKENS / 2 && fit_split(d, k, SPLIT_TOKENS, &a, &g);
+    if (!two && !fit_split(d, k, SPLIT_TOKENS / 2, &a, &g)) return false;
+    *r = cuda_launch(d, k->split[two], g, &a);
+    return true;
+}
+
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
 {
     count_panels(k, a);
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     if (a->x.wide) return multiply_wide(d, k, a, which);
     const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
-    if (k->batch[0] && (which == CUDA_USE_BATCH || few)) return multiply_batch(d, k, a);
+    const bool split = which == CUDA_USE_SPLIT || (which == CUDA_BEST && a->n <= SPLIT_TOKENS);
+    int r = 0;
+    if (k->split[0] && split && multiply_split(d, k, a, &r)) return r;
+    if (k->batch[0] && (which == CUDA_USE_BATCH || which == CUDA_USE_SPLIT || few)) return multiply_batch(d, k, a);
     if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)
         return multiply_few(d, k, a, which == CUDA_USE_SEVERAL || (few && a->n > FEW_TOKENS));
     return multiply_many(d, k, a, which);

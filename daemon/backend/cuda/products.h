@@ -11,10 +11,11 @@
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
-    CUfunction few, several, some, many;  /* of float types: few alone */
-    CUfunction one, batch[3], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
+    CUfunction few, several, some, many;            /* of float types: few alone */
+    CUfunction one, batch[3], split[2], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
+    bool halves;                  /* those of a block have factors */
 };
 
 /* Find the kernels of a type. */
@@ -34,6 +35,7 @@ enum cuda_which {
     CUDA_USE_SOME,
     CUDA_USE_MANY,
     CUDA_USE_BATCH,
+    CUDA_USE_SPLIT,
     CUDA_USE_HALF, /* wide activations, as that which follows */
     CUDA_USE_WIDE
 };

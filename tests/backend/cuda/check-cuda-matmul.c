@@ -82,7 +82,8 @@ static void same_products(const struct products *p, const struct kern_acts *x, c
 
 static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff stuff, unsigned n_products)
 {
-    static const char *const names[] = {"best kernel", "few", "several", "some", "many", "batch", "half", "wide"};
+    static const char *const names[] = {"best kernel", "few",   "several", "some", "many",
+                                        "batch",       "split", "half",    "wide"};
     struct products p = random_products(t, rows, k, stuff, n_products);
     struct kern_acts x;
     fill_acts(&x, t, n, k, stuff);

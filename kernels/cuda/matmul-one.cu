@@ -175,17 +175,25 @@ template <bool M> __device__ static inline float add_terms(const struct terms<M>
 
 template <bool M> __device__ static inline float chain(const struct terms<M> *t, uint32_t blocks)
 {
-    constexpr uint32_t batch = M ? 8 : 16;
+    constexpr uint32_t batch = M ? 4 : 8;
+    const uint32_t whole = blocks / batch;
     float acc = 0.0f;
-    uint32_t b = 0;
-    for (; b + batch <= blocks; b += batch) {
-        struct terms<M> v[batch];
+    struct terms<M> v[batch], next[batch];
+    const struct terms<M> *at = t;
 #pragma unroll
-        for (uint32_t n = 0; n < batch; n++) v[n] = t[(b + n) * CUDA_ROWS];
+    for (uint32_t n = 0; n < batch; n++)
+        if (whole) v[n] = at[n * CUDA_ROWS];
+#pragma unroll 2
+    for (uint32_t b = 0; b < whole; b++) {
+        if (b + 1 < whole) at += batch * CUDA_ROWS;
+#pragma unroll
+        for (uint32_t n = 0; n < batch; n++) next[n] = at[n * CUDA_ROWS];
 #pragma unroll
         for (uint32_t n = 0; n < batch; n++) acc = add_terms<M>(v[n], acc);
+#pragma unroll
+        for (uint32_t n = 0; n < batch; n++) v[n] = next[n];
     }
-    for (; b < blocks; b++) acc = add_terms<M>(t[b * CUDA_ROWS], acc);
+    for (uint32_t b = whole * batch; b < blocks; b++) acc = add_terms<M>(t[b * CUDA_ROWS], acc);
     return acc;
 }
 
@@ -240,8 +248,8 @@ template <int W, int S, bool M, bool T> __device__ static inline void one(const 
     if (threadIdx.x == 0) ring_init(a.ring, WARPS);
     for (uint32_t i = 0; i < a.ring.slots && next.i < s.panels; i++, advance(s, a.ring.slots, next))
         if (threadIdx.x == 0) fetch(a, x, next);
-    struct values w;
-    if (a.norm.x) w = read_values(a.norm.w, 0, a.m.k);
+    struct eight w;
+    if (a.norm.x) w = read_eight(a.norm.w, threadIdx.x, a.m.k);
     wait_before();
     if (a.norm.x)
         put_norm(a.norm, w, x.in, (float *)x.terms);
@@ -258,6 +266,7 @@ template <int W, int S, bool M, bool T> __device__ static inline void one(const 
         cuda_one_##name(const __grid_constant__ struct cuda_one a)                                                     \
     {                                                                                                                  \
         start_next();                                                                                                  \
+        touch(a);                                                                                                      \
         one<width, scales, offset, table>(a);                                                                          \
     }
 KINDS(ONE)

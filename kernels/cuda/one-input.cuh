@@ -4,7 +4,7 @@
  * for itself. */
 #include "kernels/cuda/vector.cuh"
 
-#define EARLY 4 /* values of a row that a thread quantizes at once */
+#define EIGHT 8 /* consecutive values that a thread quantizes: four threads have a block */
 
 /* The activations, in shared memory. */
 struct input {
@@ -19,21 +19,67 @@ __device__ static inline uint32_t word_at(uint32_t w)
     return w % 2 * 4 + w % 4 / 2 * 2 + w / 4;
 }
 
-/* Quantize the columns threadIdx + n * CUDA_ONE_THREADS of @v from @first on. */
-__device__ static inline void put_codes(const struct input &x, uint32_t first, uint32_t k, const float v[EARLY])
+/* Eight consecutive values of a row, number @group of the eights; 1 where there are none. */
+struct eight {
+    alignas(16) float v[EIGHT];
+};
+
+__device__ static inline struct eight read_eight(const float *row, uint32_t group, uint32_t k)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP;
-    struct coded c[EARLY];
-    encode<EARLY>(v, c);
+    struct eight x = {{1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f}};
+    if (group * EIGHT < k) *(float4 *)x.v = *(const float4 *)(row + group * EIGHT);
+    if (group * EIGHT < k) *(float4 *)(x.v + 4) = *(const float4 *)(row + group * EIGHT + 4);
+    return x;
+}
+
+__device__ static inline void put_eight(float *row, uint32_t group, const struct eight &x)
+{
+    *(float4 *)(row + group * EIGHT) = *(const float4 *)x.v;
+    *(float4 *)(row + group * EIGHT + 4) = *(const float4 *)(x.v + 4);
+}
+
+/* The codes of the lane's eight values of a block whose largest is @amax, and its scale. */
+__device__ static inline float encode_eight(const struct eight &x, float amax, uint32_t word[2])
+{
+    const bool even = amax > 0x1p-80f && amax < 0x1p90f; /* the exponent is: see encode() */
+    const float d = even ? divide_(amax, 127.0f) : amax / 127.0f;
+    int c[EIGHT];
 #pragma unroll
-    for (uint32_t n = 0; n < EARLY; n++) {
-        const uint32_t i = first + threadIdx.x + n * CUDA_ONE_THREADS, b = i / CUDA_WARP;
-        if (i >= k) continue;
-        ((int8_t *)(x.q + b * 8 + word_at(lane / 4)))[lane % 4] = (int8_t)c[n].code;
-        if (lane) continue;
-        x.d[b] = make_float2(c[n].d, (float)(c[n].half[0] + c[n].half[1]) * c[n].d);
-        x.s[b] = make_short2((short)c[n].half[0], (short)c[n].half[1]);
+    for (uint32_t i = 0; i < EIGHT; i++) {
+        c[i] = even ? __float2int_rn(divide_(x.v[i], d)) : 0;
+        c[i] = x.v[i] == x.v[i] ? max(-127, min(127, c[i])) : -127;
     }
+    if (!even)
+        for (uint32_t i = 0; i < EIGHT; i++) c[i] = code(x.v[i], d);
+#pragma unroll
+    for (uint32_t w = 0; w < 2; w++)
+        word[w] = __byte_perm(__byte_perm((uint32_t)c[4 * w], (uint32_t)c[4 * w + 1], 0x0040),
+                              __byte_perm((uint32_t)c[4 * w + 2], (uint32_t)c[4 * w + 3], 0x0040), 0x5410);
+    return d;
+}
+
+/* Quantize number @group of the eights of a row, and put them there if there are so many. By all lanes of a warp. */
+__device__ static inline void put_codes(const struct input &x, uint32_t group, uint32_t k, const struct eight &v)
+{
+    const uint32_t b = group / 4, t = group % 4;
+    uint32_t top = 0, word[2];
+#pragma unroll
+    for (uint32_t i = 0; i < EIGHT; i++) {
+        const uint32_t bits = __float_as_uint(v.v[i]) & 0x7fffffffu; /* a NaN is ignored */
+        top = max(top, bits > 0x7f800000u ? 0u : bits);
+    }
+    top = max(top, __shfl_xor_sync(ALL, top, 1));
+    top = max(top, __shfl_xor_sync(ALL, top, 2));
+    const float d = encode_eight(v, __uint_as_float(top), word);
+    int sum = __dp4a((int)word[0], 0x01010101, __dp4a((int)word[1], 0x01010101, 0));
+    sum += __shfl_xor_sync(ALL, sum, 1);
+    const int other = __shfl_xor_sync(ALL, sum, 2);
+    if (group * EIGHT >= k) return;
+    x.q[b * 8 + word_at(2 * t)] = word[0];
+    x.q[b * 8 + word_at(2 * t + 1)] = word[1];
+    if (t) return;
+    x.d[b] = make_float2(d, (float)(sum + other) * d);
+    x.s[b] = make_short2((short)sum, (short)other);
 }
 
 __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
@@ -46,71 +92,59 @@ __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blo
     }
 }
 
-/* The thread's values of a row from @first on; 1 beyond its end. */
-struct values {
-    float v[EARLY];
-};
-
-__device__ static inline struct values read_values(const float *row, uint32_t first, uint32_t k)
-{
-    struct values x;
-#pragma unroll
-    for (uint32_t n = 0; n < EARLY; n++) {
-        const uint32_t i = first + threadIdx.x + n * CUDA_ONE_THREADS;
-        x.v[n] = i < k ? row[i] : 1.0f;
-    }
-    return x;
-}
-
 __device__ static inline void put_row(const float *row, uint32_t k, const struct input &x)
 {
-    struct values now = read_values(row, 0, k);
-    for (uint32_t first = 0; first < k; first += EARLY * CUDA_ONE_THREADS) {
-        const struct values next = read_values(row, first + EARLY * CUDA_ONE_THREADS, k);
-        put_codes(x, first, k, now.v);
+    struct eight now = read_eight(row, threadIdx.x, k);
+    for (uint32_t first = 0; first * EIGHT < k; first += CUDA_ONE_THREADS) {
+        const struct eight next = read_eight(row, first + CUDA_ONE_THREADS + threadIdx.x, k);
+        if ((first + threadIdx.x / CUDA_WARP * CUDA_WARP) * EIGHT < k) put_codes(x, first + threadIdx.x, k, now);
         now = next;
     }
 }
 
-/* The joined row, which the first CTA also writes to memory. */
-__device__ static inline void put_joined(const struct cuda_norm &a, float *v)
+/* The joined row to @v, which the first CTA also writes to memory; the thread's first eight stay in @first. */
+__device__ static inline void put_joined(const struct cuda_norm &a, float *v, struct eight &first)
 {
-    for (uint32_t first = 0; first < a.k; first += EARLY * CUDA_ONE_THREADS) {
-        const struct values s = read_values(a.x, first, a.k), h = read_values(a.h ? a.h : a.x, first, a.k);
+    for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += CUDA_ONE_THREADS) {
+        const struct eight s = read_eight(a.x, group, a.k);
+        struct eight y = s;
+        if (a.h) {
+            y = read_eight(a.h, group, a.k);
 #pragma unroll
-        for (uint32_t n = 0; n < EARLY; n++) {
-            const uint32_t i = first + threadIdx.x + n * CUDA_ONE_THREADS;
-            if (i >= a.k) continue;
-            float y = h.v[n];
-            if (a.h && a.bias) y = y + a.bias[i];
-            if (a.residual != 1.0f) y = y * a.residual;
-            y = a.h ? s.v[n] + y : s.v[n];
-            v[i] = a.h && a.out_scale ? y * *a.out_scale : y;
-            if (a.h && a.to && blockIdx.x == 0) a.to[i] = v[i];
+            for (uint32_t n = 0; n < EIGHT; n++) {
+                if (a.bias) y.v[n] = y.v[n] + a.bias[group * EIGHT + n];
+                if (a.residual != 1.0f) y.v[n] = y.v[n] * a.residual;
+                y.v[n] = s.v[n] + y.v[n];
+                if (a.out_scale) y.v[n] = y.v[n] * *a.out_scale;
+            }
         }
+        put_eight(v, group, y);
+        if (a.h && a.to && blockIdx.x == 0) put_eight(a.to, group, y);
+        if (group == threadIdx.x) first = y;
     }
     __syncthreads();
 }
 
 /* A norm; @w: its first weights; @v: room for two rows. */
-__device__ static inline void put_norm(const struct cuda_norm &a, struct values w, const struct input &x, float *v)
+__device__ static inline void put_norm(const struct cuda_norm &a, struct eight w, const struct input &x, float *v)
 {
     __shared__ float one;
     float *stream = v + a.k;
+    struct eight y = {};
     if (a.h && a.post) {
         read_row(a, 0, stream, v);
         join(a, stream, v, &one);
         for (uint32_t i = threadIdx.x; a.to && blockIdx.x == 0 && i < a.k; i += CUDA_ONE_THREADS) a.to[i] = v[i];
+        y = read_eight(v, threadIdx.x, a.k);
     } else {
-        put_joined(a, v);
+        put_joined(a, v, y);
     }
     const float r = root_of(v, a.k, a.eps, &one);
-    for (uint32_t first = 0; first < a.k; first += EARLY * CUDA_ONE_THREADS) {
-        if (first) w = read_values(a.w, first, a.k);
-        const struct values y = read_values(v, first, a.k);
+    for (uint32_t first = 0; (first + threadIdx.x / CUDA_WARP * CUDA_WARP) * EIGHT < a.k; first += CUDA_ONE_THREADS) {
+        const uint32_t group = first + threadIdx.x;
+        if (first) w = read_eight(a.w, group, a.k), y = read_eight(v, group, a.k);
 #pragma unroll
-        for (uint32_t n = 0; n < EARLY; n++)
-            w.v[n] = first + threadIdx.x + n * CUDA_ONE_THREADS < a.k ? y.v[n] * r * w.v[n] : 1.0f;
-        put_codes(x, first, a.k, w.v);
+        for (uint32_t n = 0; n < EIGHT; n++) y.v[n] = y.v[n] * r * w.v[n];
+        put_codes(x, group, a.k, y);
     }
 }

@@ -10,19 +10,22 @@
 __device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out)
 {
     if (threadIdx.x < CUDA_WARP) {
-        float ss = 0.0f;
-        uint32_t i = threadIdx.x % LANES; /* the other lanes do the same, for nothing */
-        float v[BATCH], next[BATCH];
+        const uint32_t lane = threadIdx.x % LANES, whole = k / (BATCH * LANES); /* the other lanes do the same */
+        float ss = 0.0f, v[BATCH], next[BATCH];
+        const float *at = x + lane;
 #pragma unroll
-        for (uint32_t n = 0; n < BATCH; n++) v[n] = i + n * LANES < k ? x[i + n * LANES] : 0.0f;
-        for (; i + (BATCH - 1) * LANES < k; i += BATCH * LANES) {
+        for (uint32_t n = 0; n < BATCH; n++) v[n] = whole ? at[n * LANES] : 0.0f;
+#pragma unroll 2
+        for (uint32_t b = 0; b < whole; b++) {
+            if (b + 1 < whole) at += BATCH * LANES;
 #pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++)
-                next[n] = i + (n + BATCH) * LANES < k ? x[i + (n + BATCH) * LANES] : 0.0f;
+            for (uint32_t n = 0; n < BATCH; n++) next[n] = at[n * LANES];
 #pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) ss = fma_(v[n], v[n], ss), v[n] = next[n];
+            for (uint32_t n = 0; n < BATCH; n++) ss = fma_(v[n], v[n], ss);
+#pragma unroll
+            for (uint32_t n = 0; n < BATCH; n++) v[n] = next[n];
         }
-        for (; i < k; i += LANES) ss = fma_(x[i], x[i], ss);
+        for (uint32_t i = whole * BATCH * LANES + lane; i < k; i += LANES) ss = fma_(x[i], x[i], ss);
         ss = fold<LANES>(ss);
         if (threadIdx.x == 0) *out = 1.0f / sqrtf(ss / (float)k + eps);
     }

@@ -7,6 +7,8 @@
 #include "kernels/cuda/attn-pairs.cuh"
 #include "kernels/cuda/bulk.cuh"
 
+#define PARTS 4 /* that a thread joins at once */
+
 /* Bring the KV blocks of the tile and head into the L2 cache. */
 __device__ static inline void prefetch(const struct cuda_attn &a, const struct cuda_tile &t)
 {
@@ -113,6 +115,41 @@ __device__ static inline void make_near(const struct cuda_decode &a, const struc
 
 /* --- results --- */
 
+/* The running result of a merge, of one dim. */
+struct one_dim {
+    struct merged x;
+    float o;
+};
+
+/* join(), if @valid, without a branch: the exponents of several parts are computed at once. */
+__device__ static inline void join_one(struct one_dim &y, const struct result &part, bool valid)
+{
+    struct merged x = y.x;
+    float o = y.o;
+    const float top = part.m > x.m ? part.m : x.m, a = exp_(x.m - top), b = exp_(part.m - top);
+    x.l = x.any ? fma_(part.l, b, x.l * a) : part.l;
+    o = x.any ? fma_(part.o, b, o * a) : part.o;
+    x.m = x.any ? top : part.m;
+    x.any = true;
+    if (valid) y.x = x, y.o = o;
+}
+
+/* Join the parts of dim @d of head @head, which lie in memory. */
+__device__ static inline void join_parts(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
+                                         uint32_t d, struct one_dim &y)
+{
+    for (uint32_t first = 0; first < seen.parts; first += PARTS) {
+        struct result part[PARTS];
+#pragma unroll
+        for (uint32_t i = 0; i < PARTS; i++) {
+            const uint64_t at = (uint64_t)(seen.row + min(first + i, seen.parts - 1)) * a.heads + head;
+            part[i] = {__ldcg(a.m + at), __ldcg(a.l + at), __ldcg(a.o + at * a.dim + d)};
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < PARTS; i++) join_one(y, part[i], first + i < seen.parts && part[i].l > 0.0f);
+    }
+}
+
 /* The result of dim @d of row @r: of its parts, which lie in memory, or of @one. */
 __device__ static inline void put(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
                                   const struct result *one)
@@ -120,18 +157,13 @@ __device__ static inline void put(const struct cuda_decode &a, const struct cuda
     const struct cuda_seen &seen = a.attn.seen[t.token];
     const struct cuda_merge &to = a.merge;
     const uint32_t head = blockIdx.y * a.attn.group + r, dim = a.attn.dim;
-    struct merged x = {0.0f, 0.0f, false};
-    float o = 0.0f;
-    for (uint32_t part = 0; part < seen.parts; part++) {
-        const uint64_t at = (uint64_t)(seen.row + part) * a.attn.heads + head;
-        const float l = one ? one->l : __ldcg(to.l + at);
-        if (!(l > 0.0f)) continue;
-        const float more = one ? one->o : __ldcg(to.o + at * dim + d);
-        join(x, &o, &more, 1, one ? one->m : __ldcg(to.m + at), l);
-    }
-    const float none = 0.0f;
-    if (to.sink_scores) join(x, &o, &none, 1, to.sink_scores[head], 1.0f);
-    const float v = o / x.l;
+    struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
+    if (one)
+        join_one(y, *one, one->l > 0.0f);
+    else
+        join_parts(to, seen, head, d, y);
+    if (to.sink_scores) join_one(y, {to.sink_scores[head], 1.0f, 0.0f}, true);
+    const float v = y.o / y.x.l;
     if (to.f) to.f[((uint64_t)t.token * a.attn.heads + head) * dim + d] = v;
     if (to.q.q) quantize(to.q, t.token, a.attn.heads * dim, (head * dim + d) / CUDA_WARP, v);
 }
@@ -221,12 +253,14 @@ template <int type> __device__ static inline void near(const struct cuda_decode 
         cuda_decode_##name(const __grid_constant__ struct cuda_decode a)                                               \
     {                                                                                                                  \
         start_next();                                                                                                  \
+        touch(a);                                                                                                      \
         decode<type>(a);                                                                                               \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(BLOCKS *CUDA_WARP, 2)                                                 \
         cuda_near_##name(const __grid_constant__ struct cuda_decode a)                                                 \
     {                                                                                                                  \
         start_next();                                                                                                  \
+        touch(a);                                                                                                      \
         near<type>(a);                                                                                                 \
     }
 DECODE(f32, KV_F32)

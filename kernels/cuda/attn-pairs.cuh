@@ -36,13 +36,21 @@ __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32
         }
         return;
     }
-    for (uint32_t j = lo; j < hi; j++) {
-        const float2 e = values<type>(v, dim, d, j);
+    for (uint32_t j = lo; j < hi; j += 4) { /* reads before what needs them */
+        float w[R][4];
+        float2 e[4];
 #pragma unroll
-        for (uint32_t r = 0; r < R; r++) {
-            o[r].x = fma_(p[r * CUDA_SEGMENT + j], e.x, o[r].x);
-            o[r].y = fma_(p[r * CUDA_SEGMENT + j], e.y, o[r].y);
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t at = min(j + k, hi - 1);
+            e[k] = values<type>(v, dim, d, at);
+#pragma unroll
+            for (uint32_t r = 0; r < R; r++) w[r][k] = p[r * CUDA_SEGMENT + at];
         }
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++)
+#pragma unroll
+            for (uint32_t r = 0; r < R; r++)
+                if (j + k < hi) o[r].x = fma_(w[r][k], e[k].x, o[r].x), o[r].y = fma_(w[r][k], e[k].y, o[r].y);
     }
 }
 

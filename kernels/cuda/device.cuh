@@ -40,13 +40,6 @@ __device__ static inline void begin()
     wait_before();
 }
 
-template <typename A> __device__ static inline void begin(const A &a)
-{
-    start_next();
-    touch(a);
-    wait_before();
-}
-
 /* The address of what lies in shared memory, as instructions take it. */
 __device__ static inline uint32_t shared_at(const void *p)
 {

@@ -137,7 +137,7 @@ extern "C" __global__ void cuda_gated(const __grid_constant__ struct cuda_gated 
 /* Grid: (columns / threads, rows). */
 extern "C" __global__ void cuda_logits(const __grid_constant__ struct cuda_logits a)
 {
-    begin(a);
+    begin();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.k) return;
     float *x = a.x + (uint64_t)blockIdx.y * a.k + i, v = *x;

@@ -61,27 +61,38 @@ V void widen_q8(float *k, float *v, const void *kblock, const void *vblock, size
     }
 }
 
+typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock, size_t dim);
+
+/* to[j * ld + i] = rows[i][j], i and j < 8. */
+V void transpose8(float *to, size_t ld, const float *const rows[8])
+{
+    __m256 r[8], t[8];
+    UNROLL
+    for (unsigned i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(rows[i]);
+    UNROLL
+    for (unsigned i = 0; i < 8; i += 4) {
+        __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), e = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm256_shuffle_ps(a, c, 0x44), t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(b, e, 0x44), t[i + 3] = _mm256_shuffle_ps(b, e, 0xee);
+    }
+    UNROLL
+    for (unsigned i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + i * ld, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * ld, _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
+    }
+}
+
 /* v[32][n] = the first n rows of k[dim][32]. */
 V void transpose(float *v, const float *k, size_t n)
 {
     size_t d = 0;
     for (; d + 8 <= n; d += 8)
         for (size_t j = 0; j < KV_BLOCK; j += 8) {
-            __m256 r[8], t[8];
+            const float *rows[8];
             UNROLL
-            for (unsigned i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(k + (d + i) * KV_BLOCK + j);
-            UNROLL
-            for (unsigned i = 0; i < 8; i += 4) {
-                __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
-                __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), e = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
-                t[i] = _mm256_shuffle_ps(a, c, 0x44), t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
-                t[i + 2] = _mm256_shuffle_ps(b, e, 0x44), t[i + 3] = _mm256_shuffle_ps(b, e, 0xee);
-            }
-            UNROLL
-            for (unsigned i = 0; i < 4; i++) {
-                _mm256_storeu_ps(v + (j + i) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
-                _mm256_storeu_ps(v + (j + i + 4) * n + d, _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
-            }
+            for (unsigned i = 0; i < 8; i++) rows[i] = k + (d + i) * KV_BLOCK + j;
+            transpose8(v + j * n + d, n, rows);
         }
     for (; d < n; d++)
         for (size_t j = 0; j < KV_BLOCK; j++) v[j * n + d] = k[d * KV_BLOCK + j];

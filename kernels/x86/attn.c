@@ -1,40 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention over KV blocks. For q·k a lane is a key (K is [dim][32]: two vectors a dim), for p·v a lane is a dim.
- * Queries go in tiles that share what is loaded; keys that not all of a tile's queries see are added query by query,
- * since a masked key must not be added, not even as a zero.
+ * Attention over KV blocks. For few queries a lane of q·k is a key (K is [dim][32]: two vectors a dim), for many
+ * (attn-many.h) it is a query; for p·v a lane is a dim. Queries go in tiles that share what is loaded.
  */
-#include "kernels/x86/attn-widen.h"
+#include "kernels/x86/attn-many.h"
 
 #ifdef __AVX512F__
 #define TILE_Q 8 /* queries of a tile: 16 accumulators of q·k */
-#define PV_Q   4 /* queries and */
-#define PV_D   4 /* vectors of dims of a tile of p·v */
 #else
 #define TILE_Q 2
-#define PV_Q   2
-#define PV_D   2
 #endif
 #define FEW_Q   4   /* queries that wait for memory */
+#define SOON    3   /* blocks that these prefetch */
 #define MAX_DIM 256 /* of a block that is widened once for many queries */
-
-V size_t width(const struct kern_attn *a)
-{
-    return a->v ? a->dim : a->v_dim;
-}
-
-/* What many queries prefetch while they compute: keys and values of all blocks but the first, then those of
- * kern_attn.soon. */
-struct ahead {
-    size_t block, at, bytes; /* byte @at of the @bytes of a block */
-    size_t lines;            /* for each dim of a tile's keys */
-};
 
 struct state {
     const struct kern_attn *a;
-    const void *soon[3]; /* blocks that scores() prefetches for few queries */
-    unsigned n_soon;
-    struct ahead ahead;
+    const void *soon[SOON]; /* blocks that scores() prefetches for few queries; NULL: no more */
+    struct ahead *ahead;
     size_t first, pos;               /* query of the tile; position of the block's first key */
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
     float p[TILE_Q][KV_BLOCK];
@@ -49,45 +32,13 @@ V v16 biased(const struct kern_attn *a, size_t i, v16 s, size_t pos)
 }
 
 /* Few queries wait for memory: prefetch row @i of the blocks that are read after this one's keys. */
-V void prefetch_rows(const struct state *s, size_t i, enum kern_kv kv)
+V void prefetch_rows(const uint8_t *const *soon, size_t i, enum kern_kv kv)
 {
     const size_t bytes = KV_BLOCK * (kv == KERN_KV_F32 ? 4 : kv == KERN_KV_F16 ? 2 : 1);
-    for (unsigned n = 0; n < s->n_soon; n++)
-        for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)s->soon[n] + i * bytes + at, _MM_HINT_T0);
-}
-
-/* Block @i of those that are prefetched for many queries; NULL: there are no more. */
-V const uint8_t *block_ahead(const struct kern_attn *a, size_t i)
-{
-    const size_t own = 2 * (a->n_blocks - 1);
-    if (i < own) return i % 2 ? a->v[1 + i / 2] : a->k[1 + i / 2];
-    return i - own < a->n_soon ? a->soon[i - own] : NULL;
-}
-
-/* Spread the prefetches over all blocks: @tiles compute each of them. */
-V void begin_ahead(struct state *s, enum kern_kv kv, size_t tiles)
-{
-    const struct kern_attn *a = s->a;
-    const size_t lines = 2 * kern_kv_bytes(kv, a->dim) / 64 * (a->n_blocks - 1 + a->n_soon);
-    const size_t rows = a->n_blocks * tiles * a->dim;
-    if (!rows) return;
-    s->ahead = (struct ahead){.bytes = kern_kv_bytes(kv, a->dim), .lines = (lines + rows - 1) / rows};
-}
-
-V void prefetch_ahead(struct state *s)
-{
-    struct ahead *x = &s->ahead;
-    for (size_t n = x->lines; n; n--) {
-        const uint8_t *p = block_ahead(s->a, x->block);
-        if (!p) {
-            x->lines = 0;
-            return;
-        }
-        _mm_prefetch((const char *)p + x->at, _MM_HINT_T1);
-        x->at += 64;
-        if (x->at < (x->block < 2 * (s->a->n_blocks - 1) ? x->bytes : 2 * x->bytes)) continue;
-        x->at = 0;
-        x->block++;
+    UNROLL
+    for (unsigned n = 0; n < SOON; n++) {
+        UNROLL
+        for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)soon[n] + i * bytes + at, _MM_HINT_T0);
     }
 }
 
@@ -95,10 +46,16 @@ V void prefetch_ahead(struct state *s)
 V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
 {
     const struct kern_attn *a = s->a;
-    const float *const *q = a->q + s->first;
+    const float *q[TILE_Q];
+    const uint8_t *soon[SOON];
     v16 acc[TILE_Q][2];
     UNROLL
-    for (unsigned i = 0; i < nq; i++) acc[i][0] = acc[i][1] = v16_set1(0);
+    for (unsigned i = 0; i < nq; i++) {
+        q[i] = a->q[s->first + i];
+        acc[i][0] = acc[i][1] = v16_set1(0);
+    }
+    UNROLL
+    for (unsigned i = 0; i < SOON; i++) soon[i] = s->soon[i] ? s->soon[i] : k;
     for (size_t d = 0, end; d < a->dim; d = end) {
         v16 d0 = v16_set1(1), d1 = d0;
         end = a->dim;
@@ -109,9 +66,9 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
         }
         for (size_t j = d; j < end; j++) {
             if (nq <= FEW_Q)
-                prefetch_rows(s, j, kv);
-            else if (s->ahead.lines)
-                prefetch_ahead(s);
+                prefetch_rows(soon, j, kv);
+            else if (s->ahead && s->ahead->lines)
+                prefetch_ahead(s->ahead);
             v16 k0 = load_kv(k, j * KV_BLOCK, kv), k1 = load_kv(k, j * KV_BLOCK + 16, kv);
             if (kv == KERN_KV_Q8) k0 = v16_mul(k0, d0), k1 = v16_mul(k1, d1);
             UNROLL
@@ -132,11 +89,6 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
     }
 }
 
-static unsigned below(unsigned n, unsigned max)
-{
-    return n < max ? n : max;
-}
-
 /* Make @top the maximum of query @i, if it is larger, and rescale l and o to it. */
 V void raise_top(const struct kern_attn *a, size_t i, float top)
 {
@@ -144,12 +96,8 @@ V void raise_top(const struct kern_attn *a, size_t i, float top)
     if (m == -INFINITY) {
         a->m[i] = top;
     } else if (top > m) {
-        const size_t wide = width(a);
-        float *o = a->o + i * wide;
-        v16 c = v16_exp(v16_set1(m - top));
-        size_t d = 0;
-        for (; d + 16 <= wide; d += 16) v16_store(o + d, v16_mul(v16_load(o + d), c));
-        if (d < wide) v16_store_n(o + d, v16_mul(v16_load_n(o + d, wide - d), c), wide - d);
+        const v16 c = v16_exp(v16_set1(m - top));
+        scale_row(a->o + i * width(a), width(a), c);
         a->l[i] *= _mm256_cvtss_f32(v16_low(c));
         a->m[i] = top;
     }
@@ -190,81 +138,6 @@ V void softmax(unsigned nq, struct state *s)
         if (s->hi[i]) a->l[s->first + i] += sum[i];
 }
 
-/* The values of keys [lo, hi) of a block. */
-struct values {
-    const void *v; /* the block */
-    enum kern_kv kv;
-    unsigned lo, hi;
-};
-
-/* o_i += p_ij v_j over the keys of @y, for queries i0 … i0 + nq - 1 and nd vectors of dims from d0. The last vector has
- * @last lanes, the others 16. */
-V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, struct values y, size_t d0, size_t last)
-{
-    const enum kern_kv kv = y.kv;
-    const void *v = y.v;
-    size_t dim = width(s->a);
-    float *o = s->a->o + (s->first + i0) * dim + d0;
-    v16 acc[PV_Q][PV_D];
-    UNROLL
-    for (unsigned i = 0; i < nq; i++) {
-        UNROLL
-        for (unsigned d = 0; d < nd; d++)
-            acc[i][d] =
-                last < 16 && d == nd - 1 ? v16_load_n(o + i * dim + 16 * d, last) : v16_load(o + i * dim + 16 * d);
-    }
-    for (unsigned j = y.lo; j < y.hi; j++) {
-        v16 x[PV_D];
-        UNROLL
-        for (unsigned d = 0; d < nd; d++) {
-            size_t at = j * dim + d0 + 16 * d;
-            x[d] = last < 16 && d == nd - 1 ? load_kv_n(v, at, last, kv) : load_kv(v, at, kv);
-            if (kv == KERN_KV_Q8)
-                x[d] = v16_mul(x[d], v16_set1_f16(scales(v, dim) + j * kv_groups(dim) + (d0 + 16 * d) / KV_GROUP));
-        }
-        UNROLL
-        for (unsigned i = 0; i < nq; i++) {
-            v16 p = v16_set1(s->p[i0 + i][j]);
-            UNROLL
-            for (unsigned d = 0; d < nd; d++) acc[i][d] = v16_fma(p, x[d], acc[i][d]);
-        }
-    }
-    UNROLL
-    for (unsigned i = 0; i < nq; i++) {
-        UNROLL
-        for (unsigned d = 0; d < nd; d++) {
-            if (last < 16 && d == nd - 1)
-                v16_store_n(o + i * dim + 16 * d, acc[i][d], last);
-            else
-                v16_store(o + i * dim + 16 * d, acc[i][d]);
-        }
-    }
-}
-
-/* All dims of nq queries. */
-V void add_rows(unsigned nq, const struct state *s, unsigned i0, struct values y)
-{
-    size_t d = 0, dim = width(s->a);
-    if (y.lo >= y.hi) return;
-    for (; d + 16 * PV_D <= dim; d += 16 * PV_D) add_values(nq, PV_D, s, i0, y, d, 16);
-    for (; d + 16 <= dim; d += 16) add_values(nq, 1, s, i0, y, d, 16);
-    if (d < dim) add_values(nq, 1, s, i0, y, d, dim - d);
-}
-
-/* Values of nq queries: together for keys that all of them see, query by query for the keys before and after. */
-V void add_together(unsigned nq, const struct state *s, unsigned i0, const void *v, enum kern_kv kv)
-{
-    unsigned lo = 0, hi = KV_BLOCK;
-    for (unsigned i = i0; i < i0 + nq; i++) {
-        if (s->lo[i] > lo) lo = s->lo[i];
-        if (s->hi[i] < hi) hi = s->hi[i];
-    }
-    if (lo >= hi) lo = hi = KV_BLOCK; /* no key is visible to all: add_rows runs for each query alone */
-    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, s->lo[i], below(s->hi[i], lo)});
-    add_rows(nq, s, i0, (struct values){v, kv, lo, hi});
-    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, hi, s->hi[i]});
-}
-
 /* One tile of queries and one block. */
 V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k, const void *v, enum kern_kv kv)
 {
@@ -272,37 +145,67 @@ V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k
     size_t pos = ib * KV_BLOCK;
     bool any = false;
     for (unsigned i = 0; i < nq; i++) {
-        size_t begin = a->begin[first + i], end = a->end[first + i];
-        s->lo[i] = begin <= pos ? 0 : begin - pos < KV_BLOCK ? (unsigned)(begin - pos) : KV_BLOCK;
-        s->hi[i] = end <= pos ? 0 : end - pos < KV_BLOCK ? (unsigned)(end - pos) : KV_BLOCK;
-        if (s->lo[i] >= s->hi[i]) s->lo[i] = s->hi[i] = 0;
-        any |= s->hi[i] > 0;
+        const struct keys seen = visible(a->begin[first + i], a->end[first + i], pos);
+        s->lo[i] = seen.lo, s->hi[i] = seen.hi;
+        any |= seen.hi > 0;
     }
     if (!any) return;
     s->first = first;
     s->pos = pos;
     scores(nq, s, k, kv);
-    s->n_soon = 0;
+    memset(s->soon, 0, sizeof(s->soon));
     softmax(nq, s);
+    const struct values y = {v, kv, width(a), s->p[0], KV_BLOCK, 1, s->lo, s->hi, a->o + first * width(a)};
     if (nq % PV_Q == 0) {
-        for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, s, i, v, kv);
+        for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, &y, i);
     } else {
-        add_together(nq, s, 0, v, kv); /* nq < PV_Q */
+        add_together(nq, &y, 0); /* nq < PV_Q */
     }
 }
 
-V void block(struct state *s, size_t ib, const void *k, const void *v, enum kern_kv kv)
+/* One tile: functions of their own, each with all registers for its loops. */
+typedef void tile_fn(struct state *s, size_t first, size_t ib, const void *k, const void *v);
+
+#define TILE(nq, name, kv)                                                                                             \
+    static __attribute__((noinline)) void tile_##nq##_##name(struct state *s, size_t first, size_t ib, const void *k,  \
+                                                             const void *v)                                            \
+    {                                                                                                                  \
+        tile(nq, s, first, ib, k, v, kv);                                                                              \
+    }
+#if TILE_Q == 8
+#define TILES(name, kv)                                                                                                \
+    TILE(1, name, kv)                                                                                                  \
+    TILE(2, name, kv)                                                                                                  \
+    TILE(3, name, kv)                                                                                                  \
+    TILE(4, name, kv)                                                                                                  \
+    TILE(8, name, kv)                                                                                                  \
+    static tile_fn *const tiles_##name[] = {                                                                           \
+        [1] = tile_1_##name, [2] = tile_2_##name, [3] = tile_3_##name, [4] = tile_4_##name, [8] = tile_8_##name};
+#else
+#define TILES(name, kv)                                                                                                \
+    TILE(1, name, kv)                                                                                                  \
+    TILE(2, name, kv)                                                                                                  \
+    static tile_fn *const tiles_##name[] = {[1] = tile_1_##name, [2] = tile_2_##name};
+#endif
+
+TILES(f32, KERN_KV_F32)
+TILES(f16, KERN_KV_F16)
+TILES(q8, KERN_KV_Q8)
+
+/* Queries of the next tile of @left. */
+V size_t tile_of(size_t left)
 {
-    size_t i = 0, n = s->a->n_q;
-    for (; i + TILE_Q <= n; i += TILE_Q) tile(TILE_Q, s, i, ib, k, v, kv);
-#if TILE_Q > 4
-    if (n - i == 4 || n - i == 7) tile(4, s, i, ib, k, v, kv), i += 4;
-    for (; i + 3 <= n; i += 3) tile(3, s, i, ib, k, v, kv);
-#endif
-#if TILE_Q > 2
-    for (; i + 2 <= n; i += 2) tile(2, s, i, ib, k, v, kv);
-#endif
-    for (; i < n; i++) tile(1, s, i, ib, k, v, kv);
+    if (left >= TILE_Q) return TILE_Q;
+    return left == 4 || left == 7 ? 4 : left >= 3 ? 3 : left;
+}
+
+/* Queries [i, n) and one block. */
+V void block(tile_fn *const *tiles, struct state *s, size_t i, size_t n, size_t ib, const void *k, const void *v)
+{
+    for (size_t now; i < n; i += now) {
+        now = tile_of(n - i);
+        tiles[now](s, i, ib, k, v);
+    }
 }
 
 static void start(const struct kern_attn *a)
@@ -325,7 +228,7 @@ V void attn_shared(const struct kern_attn *a, enum kern_kv kv)
         const float *k = kv == KERN_KV_F32 ? a->k[ib] : wide;
         if (kv != KERN_KV_F32) widen_k(wide, a->k[ib], a->dim, kv);
         transpose(v, k, a->v_dim);
-        block(&s, ib, k, v, KERN_KV_F32);
+        block(tiles_f32, &s, 0, a->n_q, ib, k, v);
     }
 }
 
@@ -352,51 +255,63 @@ V void look_ahead(struct state *s, size_t ib, enum kern_kv kv)
     const bool more = ib + 1 < a->n_blocks;
     const void *k = more ? a->k[ib + 1] : a->n_soon ? a->soon[0] : NULL;
     const void *v = more ? a->v[ib + 1] : k ? (const uint8_t *)k + kern_kv_bytes(kv, a->dim) : NULL;
-    s->n_soon = 0;
-    if (!ib) s->soon[s->n_soon++] = a->v[0];
-    if (k) s->soon[s->n_soon++] = k, s->soon[s->n_soon++] = v;
+    s->soon[0] = k, s->soon[1] = v;
+    s->soon[2] = ib ? NULL : a->v[0];
+}
+
+/* Many queries read a copy of the block that is widened to f32, unless it is f32. */
+V void attn_many(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
+{
+    float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM], q[MANY_FLOATS];
+    const size_t tiles = (a->n_q + 15) / 16 * KV_BLOCK / ACC; /* of the groups, each one step for each dim */
+    struct ahead ahead = begin_ahead(a, kv, a->n_blocks * tiles * a->dim);
+    struct state s = {.a = a, .ahead = &ahead};
+    const size_t most = many_most(a->dim);
+    struct many m = {.a = a, .ahead = &ahead, .ld = most};
+    for (size_t from = 0, to, i; from < a->n_q; from = to) {
+        to = a->n_q - from < most ? a->n_q : from + most;
+        turn_queries(q, most, a->q + from, to - from, a->dim);
+        for (size_t ib = 0; ib < a->n_blocks; ib++) {
+            const bool wide = kv == KERN_KV_F32;
+            if (!wide) widen(k, v, a->k[ib], a->v[ib], a->dim);
+            const float *keys = wide ? a->k[ib] : k, *values = wide ? a->v[ib] : v;
+            for (i = from; i + GROUP_LEAST <= to; i += m.n) {
+                m.n = group_of(to - i);
+                m.first = i, m.q = q + (i - from), m.pos = ib * KV_BLOCK;
+                many_block(&m, keys, values);
+            }
+            block(tiles_f32, &s, i, to, ib, keys, values);
+        }
+    }
+}
+
+/* Few queries read the block in its KV type. */
+V void attn(const struct kern_attn *a, enum kern_kv kv, tile_fn *const *tiles, widen_fn *widen)
+{
+    struct state s = {.a = a};
+    start(a);
+    if (a->n_q > TILE_Q && a->dim <= MAX_DIM) {
+        attn_many(a, kv, widen);
+        return;
+    }
+    for (size_t ib = 0; ib < a->n_blocks; ib++) {
+        look_ahead(&s, ib, kv);
+        block(tiles, &s, 0, a->n_q, ib, a->k[ib], a->v[ib]);
+    }
 }
 
 KERN_ATTN(X86(attn_f32))
 {
-    struct state s = {.a = a};
-    if (!a->v) {
+    if (a->v)
+        attn(a, KERN_KV_F32, tiles_f32, NULL);
+    else
         shared_f32(a);
-        return;
-    }
-    start(a);
-    for (size_t ib = 0; ib < a->n_blocks; ib++) {
-        look_ahead(&s, ib, KERN_KV_F32);
-        block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
-    }
-}
-
-typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock, size_t dim);
-
-/* Few queries read the block in its KV type, many read a copy widened to f32. */
-V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
-{
-    struct state s = {.a = a};
-    start(a);
-    if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
-        for (size_t ib = 0; ib < a->n_blocks; ib++) {
-            look_ahead(&s, ib, kv);
-            block(&s, ib, a->k[ib], a->v[ib], kv);
-        }
-        return;
-    }
-    float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM];
-    begin_ahead(&s, kv, (a->n_q + TILE_Q - 1) / TILE_Q);
-    for (size_t ib = 0; ib < a->n_blocks; ib++) {
-        widen(k, v, a->k[ib], a->v[ib], a->dim);
-        block(&s, ib, k, v, KERN_KV_F32);
-    }
 }
 
 KERN_ATTN(X86(attn_f16))
 {
     if (a->v)
-        attn(a, KERN_KV_F16, widen_f16);
+        attn(a, KERN_KV_F16, tiles_f16, widen_f16);
     else
         shared_f16(a);
 }
@@ -404,7 +319,7 @@ KERN_ATTN(X86(attn_f16))
 KERN_ATTN(X86(attn_q8))
 {
     if (a->v)
-        attn(a, KERN_KV_Q8, widen_q8);
+        attn(a, KERN_KV_Q8, tiles_q8, widen_q8);
     else
         shared_q8(a);
 }

@@ -184,6 +184,26 @@ V v16 v16_range(v16 x, v16 y, unsigned lo, unsigned hi)
     return V16(v16_range_half(x.a, y.a, lo, hi, 0), v16_range_half(x.b, y.b, lo, hi, 8));
 }
 
+/* A bit for each lane of @x that is larger than that of @y. */
+V unsigned v16_above(v16 x, v16 y)
+{
+    return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ)) |
+           (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ)) << 8;
+}
+
+V __m256 v16_pick_half(unsigned bits, __m256 yes, __m256 no)
+{
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi32((int)bits), lane);
+    return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)));
+}
+
+/* @yes in the lanes whose bit is set, @no elsewhere. */
+V v16 v16_pick(unsigned bits, v16 yes, v16 no)
+{
+    return V16(v16_pick_half(bits, yes.a, no.a), v16_pick_half(bits >> 8, yes.b, no.b));
+}
+
 V __m256 v16_above_zero_half(__m256 x, __m256 yes, __m256 no)
 {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));

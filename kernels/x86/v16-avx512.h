@@ -162,6 +162,18 @@ V v16 v16_range(v16 a, v16 b, unsigned lo, unsigned hi)
     return V16(_mm512_mask_mov_ps(b.v, (__mmask16)(v16_mask(hi) & ~v16_mask(lo)), a.v));
 }
 
+/* A bit for each lane of @a that is larger than that of @b. */
+V unsigned v16_above(v16 a, v16 b)
+{
+    return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ);
+}
+
+/* @yes in the lanes whose bit is set, @no elsewhere. */
+V v16 v16_pick(unsigned bits, v16 yes, v16 no)
+{
+    return V16(_mm512_mask_mov_ps(no.v, (__mmask16)bits, yes.v));
+}
+
 /* @yes where x > 0, @no elsewhere. */
 V v16 v16_above_zero(v16 x, v16 yes, v16 no)
 {

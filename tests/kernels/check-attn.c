@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define MAX_BLOCKS (KV_SEGMENT / KV_BLOCK)
-#define MAX_Q      24
+#define MAX_Q      110 /* more than are transposed at a time where dim is 256 */
+#define FEW_Q      24
 
 struct kase {
     struct kern_attn a;
@@ -232,9 +233,9 @@ void check_shared_attn(void **state)
 {
     CHECK_BEGIN(state);
     for (size_t dim = 1; dim <= 100; dim += 3)
-        shared(c, dim, 1 + rng_below((uint32_t)dim), 1 + rng_below(MAX_Q), 1 + rng_below(100),
+        shared(c, dim, 1 + rng_below((uint32_t)dim), 1 + rng_below(FEW_Q), 1 + rng_below(100),
                (enum shape)rng_below(SHAPES));
-    for (size_t n_q = 1; n_q <= MAX_Q; n_q += 5) shared(c, 576, 512, n_q, 1 + rng_below(100), CAUSAL);
+    for (size_t n_q = 1; n_q <= FEW_Q; n_q += 5) shared(c, 576, 512, n_q, 1 + rng_below(100), CAUSAL);
     shared(c, KERN_SHARED_DIM, KERN_SHARED_DIM, 9, 40, WINDOW);
 }
 
@@ -243,17 +244,24 @@ void check_attn(void **state)
     CHECK_BEGIN(state);
     for (size_t dim = 8; dim <= 256; dim += 8)
         for (int s = 0; s < SHAPES; s++)
-            one(c, dim, 1 + rng_below(MAX_Q), 1 + rng_below(200), (enum shape)s, rng_below(3) ? 1 : 30);
+            one(c, dim, 1 + rng_below(FEW_Q), 1 + rng_below(200), (enum shape)s, rng_below(3) ? 1 : 30);
     for (size_t dim = 1; dim <= 70; dim += 3) one(c, dim, 1 + rng_below(9), 1 + rng_below(100), WINDOW, 1);
     for (size_t len = 1; len <= 70; len++) one(c, 24, 1 + rng_below(9), len, (enum shape)rng_below(SHAPES), 1);
     for (size_t n_q = 1; n_q <= 9; n_q++) one(c, 16, n_q, 40, WINDOW, -1);
-    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+    for (size_t n_q = 1; n_q <= FEW_Q; n_q++)
         capped(c, 8 * n_q, n_q, 1 + rng_below(100), (enum shape)rng_below(SHAPES), rng_below(2) ? 1 : 30,
                n_q % 2 ? 0.75f : 50);
-    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+    for (size_t n_q = 1; n_q <= FEW_Q; n_q++)
         capped(c, 8 * n_q, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)rng_below(SHAPES), rng_below(2) ? 1 : 30, -1);
-    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+    for (size_t n_q = 1; n_q <= FEW_Q; n_q++)
         for (int s = 0; s < SHAPES; s++) one(c, 64, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)s, 1);
+    for (size_t n_q = FEW_Q; n_q <= MAX_Q; n_q += 1 + rng_below(8)) {
+        const size_t dim = 1 + rng_below(100);
+        one(c, dim, n_q, 1 + rng_below(200), (enum shape)rng_below(SHAPES), rng_below(3) ? 1 : 30);
+        capped(c, dim, n_q, 1 + rng_below(100), (enum shape)rng_below(SHAPES), 30, rng_below(2) ? -1 : 50);
+    }
+    for (int s = 0; s < SHAPES; s++) one(c, 256, MAX_Q, 100, (enum shape)s, 1);
+    one(c, 16, MAX_Q, 40, WINDOW, -1);
 }
 
 void check_attn_merge(void **state)

@@ -2,7 +2,6 @@
 /* The fields of embed and rank requests, and of the events that answer them. */
 #include "libcommon/error.h"
 #include "libcommon/proto-read.h"
-#include <endian.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +95,16 @@ const struct field proto_rank_fields[7] = {
 #undef AT
 #define AT(member) offsetof(struct proto_event, member)
 
+/* Of four bytes, little-endian. */
+static float float_at(const char *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    const uint32_t bits = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    float f;
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
 /* f32, little-endian. Their number becomes @dim, until proto_check_vectors divides it by that of the texts. */
 static int read_values(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                        const struct field *f)
@@ -107,12 +116,7 @@ static int read_values(struct reading *in, const struct place *where, const msgp
     const size_t n = o->via.bin.size / sizeof(float);
     v->values = malloc(n * sizeof(*v->values));
     if (!v->values) return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, o->via.bin.ptr + i * sizeof(bits), sizeof(bits));
-        bits = le32toh(bits);
-        memcpy(&v->values[i], &bits, sizeof(bits));
-    }
+    for (size_t i = 0; i < n; i++) v->values[i] = float_at(o->via.bin.ptr + i * sizeof(float));
     v->dim = (uint32_t)n; /* a message has fewer than 2^32 bytes */
     return 0;
 }

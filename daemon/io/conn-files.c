@@ -43,11 +43,11 @@ void conn_files_fini(struct conn_files *f)
 /* Map the file of @fd and close it. */
 static void add(struct conn_files *f, int fd, uint64_t until)
 {
-    struct passed *p = &f->list[f->n++];
-    *p = (struct passed){.until = until};
-    p->error = blob_map(&p->file, fd, PROTO_FILE_MAX);
-    if (p->error < 0) p->why = strdup(error_text(p->error));
-    f->bytes += memory_of(p);
+    struct passed p = {.until = until};
+    p.error = blob_map(&p.file, fd, PROTO_FILE_MAX);
+    if (p.error < 0) p.why = strdup(error_text(p.error));
+    f->bytes += memory_of(&p);
+    f->list[f->n++] = p;
     /* Closing a memfd takes no time. Other files may wait for a process of the peer. */
     if (fcntl(fd, F_GET_SEALS) >= 0)
         close(fd);

@@ -122,7 +122,7 @@ static int on_pressure(sd_event_source *source, int fd, uint32_t revents, void *
 
 void pressure_init(struct pressure *p, struct sd_event *event, const char *root, void (*fn)(void *ctx), void *ctx)
 {
-    int fd;
+    int fd = -1;
     *p = (struct pressure){.fn = fn, .ctx = ctx};
     int r = pressure_open(root, &fd, &p->stream);
     if (r < 0) log_debug("memory pressure is not watched: %s", error_text(r));

@@ -6,11 +6,12 @@
 
 #define FIRST_RUN 5 /* items before the first run */
 
+/* Threads of jobs read it, also for a request that was cancelled while it was prepared. */
 struct run_script {
-    bool runs;     /* prompts get runs */
-    bool at_end;   /* their last items, too */
-    bool forget;   /* the runs that a session has are without embeddings */
-    uint32_t kind; /* enum item_kind of all runs; 0: of both kinds */
+    _Atomic bool runs;     /* prompts get runs */
+    _Atomic bool at_end;   /* their last items, too */
+    _Atomic bool forget;   /* the runs that a session has are without embeddings */
+    _Atomic uint32_t kind; /* enum item_kind of all runs; 0: of both kinds */
 };
 
 extern struct run_script script;

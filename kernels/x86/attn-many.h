@@ -136,34 +136,12 @@ V bool look(struct many *s)
     return any;
 }
 
-/* The queries of vector @v that see key @j, a bit each. */
-V unsigned seeing(const struct many *s, unsigned v, unsigned j)
-{
-    const unsigned *lo = s->lo + 16 * v, *hi = s->hi + 16 * v;
-    unsigned bits = 0;
-    for (unsigned i = 0; i < 16; i++) bits |= (unsigned)(lo[i] <= j && j < hi[i]) << i;
-    return bits;
-}
-
 /* The queries of vector @v that see a key, a bit each. */
 V unsigned seeing_any(const struct many *s, unsigned v)
 {
     unsigned bits = 0;
     for (unsigned i = 0; i < 16; i++) bits |= (unsigned)(s->hi[16 * v + i] > 0) << i;
     return bits;
-}
-
-/* ALiBi of the queries of vector @v for key @j. */
-V v16 many_biased(const struct many *s, v16 x, unsigned v, unsigned j)
-{
-    const size_t at = s->first + 16 * v;
-    float slope[16], d[16];
-    for (unsigned i = 0; i < 16; i++) {
-        const size_t q = 16 * v + i < s->n ? at + i : s->first;
-        slope[i] = -s->a->slope[q];
-        d[i] = (float)((int32_t)(s->pos + j) - s->a->at[q]);
-    }
-    return v16_fma(v16_load(slope), v16_abs(v16_load(d)), x);
 }
 
 /* p[j][i] = q_i·k_j * scale. @keys: of a tile. */
@@ -198,16 +176,39 @@ V void many_scores(unsigned nv, unsigned keys, struct many *s, const float *k)
     }
 }
 
+/* What ALiBi and the masks need of the queries of a vector. */
+struct lanes {
+    float slope[16], apart[16]; /* -slope; the block's first position - the query's */
+    float lo[16], hi[16];       /* visible keys */
+};
+
+V struct lanes lanes_of(const struct many *s, unsigned v)
+{
+    const struct kern_attn *a = s->a;
+    struct lanes x;
+    for (unsigned i = 0; i < 16; i++) {
+        const unsigned q = 16 * v + i;
+        const size_t at = s->first + (q < s->n ? q : 0);
+        x.slope[i] = a->slope ? -a->slope[at] : 0;
+        x.apart[i] = a->slope ? (float)((int32_t)s->pos - a->at[at]) : 0;
+        x.lo[i] = (float)s->lo[q], x.hi[i] = (float)s->hi[q];
+    }
+    return x;
+}
+
 /* What some models and blocks need besides: the softcap, ALiBi, and -INFINITY for masked keys. */
 static __attribute__((noinline)) void many_adjust(struct many *s, unsigned v)
 {
     const struct kern_attn *a = s->a;
+    const struct lanes y = lanes_of(s, v);
+    const v16 lo = v16_load(y.lo), hi = v16_load(y.hi);
     for (unsigned j = 0; j < KV_BLOCK; j++) {
         float *p = s->p[j] + 16 * v;
+        const v16 key = v16_set1((float)j);
         v16 x = v16_load(p);
         if (a->cap > 0) x = v16_softcap(x, v16_set1(a->cap));
-        if (a->slope) x = many_biased(s, x, v, j);
-        v16_store(p, s->all ? x : v16_pick(seeing(s, v, j), x, v16_set1(-INFINITY)));
+        if (a->slope) x = v16_fma(v16_load(y.slope), v16_abs(v16_add(v16_load(y.apart), key)), x);
+        v16_store(p, v16_pick(v16_above(hi, key) & ~v16_above(lo, key), x, v16_set1(-INFINITY)));
     }
 }
 

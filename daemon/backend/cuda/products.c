@@ -126,7 +126,7 @@ static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k,
     return cuda_launch(d, k->many, many, a);
 }
 
-/* Tiles of 128 rows by @tokens tokens, and rounds of them, one for each multiprocessor. */
+/* Number of tiles of CUDA_WIDE_PANELS panels by @tokens tokens. */
 static unsigned wide_tiles(const struct cuda_matmul *m, unsigned tokens)
 {
     return divide(m->panels, CUDA_WIDE_PANELS) * divide(m->n, tokens);

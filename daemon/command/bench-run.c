@@ -17,6 +17,7 @@ struct run {
     uint32_t rows;          /* of one sequence; 0: prefill or decode */
     int32_t *tokens;
     float *logits;
+    int32_t *best; /* [batch] ids of the largest logits, in place of these where the backend picks; NULL: logits */
 };
 
 static int cmp_double(const void *a, const void *b)
@@ -45,7 +46,7 @@ static int step(const struct run *r, uint32_t pos)
     _cleanup_(freep) const uint32_t **tables = malloc(r->batch * sizeof(*tables));
     _cleanup_(freep) struct batch_entry *e = calloc(r->batch, sizeof(*e));
     if (!blocks || !tables || !e) return error_origin(-ENOMEM);
-    memset(want, WANT_LOGITS, sizeof(want));
+    memset(want, r->best ? WANT_BEST : WANT_LOGITS, sizeof(want));
     for (uint32_t i = 0; i < r->batch; i++) {
         for (uint32_t k = 0; k < n_blocks; k++) blocks[(size_t)i * n_blocks + k] = i * n_blocks + k;
         tables[i] = blocks + (size_t)i * n_blocks;
@@ -54,7 +55,8 @@ static int step(const struct run *r, uint32_t pos)
                                     .pos = pos,
                                     .n = r->rows ? r->rows : 1,
                                     .tokens = &r->tokens[i],
-                                    .want = want};
+                                    .want = want,
+                                    .best = r->best ? &r->best[i] : NULL};
     }
     return b->ops->forward(b, e, r->batch, r->logits, NULL);
 }
@@ -174,6 +176,9 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
                  struct bench_result *out)
 {
     struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps};
+    _cleanup_(freep) int32_t *best = malloc(batch * sizeof(*best));
+    if (!best) return error_origin(-ENOMEM);
+    if (l->backend->ops->picks) r.best = best;
     return repeat_deep(&r, batch, method, out);
 }
 

@@ -17,7 +17,7 @@ struct adapter;
 struct backend;
 struct compute_pool;
 
-enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits; both may be set */
+enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2, WANT_BEST = 4 }; /* bits; several may be set */
 
 /* Store the state after the first @n tokens of an entry to @block. */
 struct state_save {
@@ -85,6 +85,7 @@ struct batch_entry {
     bool whole;                      /* the entry ends a run whose items see each other, as above; window is 0 */
     const uint8_t *types;            /* [n] of tokens, below hparams.embedding.types; NULL: all 0 */
     const uint8_t *want;             /* [n] enum batch_want, or NULL: WANT_NOTHING */
+    int32_t *best;                   /* [tokens with WANT_BEST], which forward writes; only where the backend picks */
 };
 
 /* Bytes of K and V of one block in one layer of a group: the same in all its layers, as many as the largest needs. */
@@ -132,7 +133,8 @@ struct backend_config {
 struct backend_ops {
     /* Run all entries as one batch (sum of n <= batch_tokens; entries may share no sequence). Each token with
      * WANT_LOGITS fills one row of @logits [rows][vocab], in order; each with WANT_HIDDEN one row of @hidden
-     * [rows][dim], the state after the last norm. Returns 0; -EINVAL or -EOPNOTSUPP and the error message if the batch
+     * [rows][dim], the state after the last norm; each with WANT_BEST one id of its entry's best: that of the largest
+     * logit, of equal ones the lowest; -1 if that logit is not finite or all are NaN, which is passed over. Returns 0; -EINVAL or -EOPNOTSUPP and the error message if the batch
      * cannot be run, in which case nothing has run. */
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
     /* What follows pooling, of @n texts: @rows [n][dim], pooled as hparams_pooled(@kind) says -> @out
@@ -169,6 +171,7 @@ struct backend_ops {
      * not supported; -EINVAL, -E2BIG, -ENOMEM; with the error message. NULL: the backend has no adapters. */
     int (*adapter_load)(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
     struct backend *(*free)(struct backend *b); /* returns NULL */
+    bool picks;                                 /* forward takes WANT_BEST */
 };
 
 struct backend {

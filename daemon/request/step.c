@@ -21,6 +21,7 @@ struct step_scratch {
     uint8_t *want;               /* [batch_tokens] */
     struct item_place *places;   /* [batch_tokens] of the entries of sequences with grids */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
+    int32_t *best;               /* [parallel] of the entries that want no more than the id of the largest logit */
     float *logits;               /* [rows][hparams.vocab] */
     size_t rows;                 /* sequences or tokens, whichever are fewer; more once tokens were proposed */
     float *hidden; /* [batch_tokens][dim] states for an MTP layer, rows for the vectors of texts; NULL: neither */
@@ -51,13 +52,14 @@ int step_new(struct core *core)
     x->entries = calloc(n, sizeof(*x->entries));
     x->tables = calloc(n * kv_cache_pools(&core->cache), sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
+    x->best = calloc(n, sizeof(*x->best));
     x->tokens = calloc(t, sizeof(*x->tokens));
     x->places = calloc(t, sizeof(*x->places));
     const struct draft_model *draft = core->model.draft;
     const struct hparams *h = &core->model.backend->hparams;
     const bool hidden = (draft && draft->mtp) || h->embedding.pooling != POOLING_NONE;
     if (hidden) x->hidden = calloc(t, h->dim * sizeof(*x->hidden));
-    if (!x->entries || !x->tables || !x->want || !x->tokens || !x->places || (hidden && !x->hidden))
+    if (!x->entries || !x->tables || !x->want || !x->best || !x->tokens || !x->places || (hidden && !x->hidden))
         return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
     return h->embedding.whole ? 0 : reserve_rows(core, n < t ? n : t);
 }
@@ -69,6 +71,7 @@ void step_free(struct core *core)
     free(x->entries);
     free(x->tables);
     free(x->want);
+    free(x->best);
     free(x->places);
     free(x->tokens);
     free(x->logits);
@@ -121,6 +124,20 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
     return r->logits && s->request->proto.type != PROTO_WARM && !s->request->texts;
 }
 
+/* The run wants the id of the largest logit alone, and the backend finds it. */
+static bool wants_best(const struct core *core, const struct seq *s, const struct sched_run *r)
+{
+    const struct proto_generate *g = &s->request->proto.gen;
+    return core->model.backend->ops->picks && wants_logits(s, r) && r->draft == 0 && sampling_is_best(&s->sampling) &&
+           !g->logprobs && g->top_logprobs < 0 && (s->generated || s->group->n == 1);
+}
+
+/* Rows of logits that it wants. */
+static uint32_t rows_of(const struct core *core, const struct seq *s, const struct sched_run *r)
+{
+    return wants_logits(s, r) && !wants_best(core, s, r) ? 1 + r->draft : 0;
+}
+
 /* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
 static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *r, int32_t *to)
 {
@@ -138,8 +155,7 @@ static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
     size_t rows = 0;
-    for (size_t i = 0; i < runs; i++)
-        rows += wants_logits(core->plan.seqs[run[i].index], &run[i]) ? 1 + run[i].draft : 0;
+    for (size_t i = 0; i < runs; i++) rows += rows_of(core, core->plan.seqs[run[i].index], &run[i]);
     if (reserve_rows(core, rows) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
@@ -172,7 +188,8 @@ static void fill_entries(struct core *core, size_t runs)
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
         assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
         if (s->request->texts) texts_want(s, r->n, want);
-        if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
+        const bool best = wants_best(core, s, r);
+        if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, best ? WANT_BEST : WANT_LOGITS, 1 + r->draft);
         for (uint32_t k = r->n - hidden_rows(core, s, r); k < r->n; k++) want[k] |= WANT_HIDDEN;
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
@@ -189,6 +206,7 @@ static void fill_entries(struct core *core, size_t runs)
             .whole = p->reqs[r->index].whole,
             .types = s->request->texts ? texts_types(s) : NULL,
             .want = want,
+            .best = best ? &x->best[i] : NULL,
         };
         want += r->n;
     }
@@ -251,9 +269,9 @@ static bool sample(struct core *core, struct seq *s, const float *row)
 }
 
 /* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and for each of those
- * proposed. A row counts only if the token before it was sampled; neither the output nor the sampling nor the prefix
- * index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten. @until: as for
- * mask_job_ready(). */
+ * proposed; NULL: none, or its sampling has the best. A row counts only if the token before it was sampled; neither the
+ * output nor the sampling nor the prefix index sees a token that was not. The KV of such a token lies behind
+ * kv.n_tokens, and is overwritten. @until: as for mask_job_ready(). */
 static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row, uint64_t until)
 {
     account_units(core, s, run);
@@ -341,11 +359,12 @@ void step_run(struct core *core)
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
         struct seq *s = p->seqs[run.index];
         if (!s) continue; /* another text has ended the request that it was of */
-        bool rows = wants_logits(s, &run);
+        const bool best = x->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
+        if (best) s->sampling.best = x->best[i];
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
-            progress(core, s, &run, row, until);
+            progress(core, s, &run, best ? NULL : row, until);
         if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
     step_states_settle(core);

@@ -94,6 +94,11 @@ int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out)
     return 0;
 }
 
+int logits_not_numbers(void)
+{
+    return error_say(-EIO, "the model's output is not a number");
+}
+
 int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
                       const struct logits_history *h, double u, int32_t *id)
 {
@@ -102,7 +107,7 @@ int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const fl
         int r = p->ops->apply(p, &row, h);
         if (r < 0) return r;
     }
-    if (row.picked < 0 || !isfinite(logits[row.picked])) return error_say(-EIO, "the model's output is not a number");
+    if (row.picked < 0 || !isfinite(logits[row.picked])) return logits_not_numbers();
     *id = row.picked;
     return 0;
 }

@@ -82,6 +82,9 @@ int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
 int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
                       const struct logits_history *h, double u, int32_t *id);
 
+/* -EIO with the error message of that. */
+int logits_not_numbers(void);
+
 /* All processors accept @token. 0; -EAGAIN: pick again; -ENOMEM or another error: none has accepted it. */
 int logits_chain_accept(struct logits_chain *c, int32_t token);
 

@@ -48,16 +48,29 @@ int sampling_clone(struct sampling *to, const struct sampling *from)
     return logits_chain_clone(&from->chain, &to->chain);
 }
 
+bool sampling_is_best(const struct sampling *s)
+{
+    return s->chain.first && s->params.temperature == 0.0f && s->chain.first->ops->samples;
+}
+
+/* What the chain does with the row of s->best. */
+static int take_best(struct sampling *s, int32_t *id)
+{
+    if (s->best < 0) return logits_not_numbers();
+    *id = s->best;
+    return logits_chain_accept(&s->chain, s->best);
+}
+
 int sampling_pick(struct sampling *s, struct sample_scratch *x, const float *logits, const int32_t *history,
                   size_t n_history, int32_t *id)
 {
     const struct logits_history h = {history, n_history};
     int32_t picked;
-    int r;
-    do {
+    int r = logits ? -EAGAIN : take_best(s, &picked);
+    while (r == -EAGAIN) {
         r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
         if (r == 0) r = logits_chain_accept(&s->chain, picked);
-    } while (r == -EAGAIN);
+    }
     if (r < 0) return r;
     s->position++;
     *id = picked;

@@ -232,6 +232,17 @@ struct cuda_logits {
     uint32_t k;
 };
 
+#define CUDA_LARGEST 4096 /* columns of a CTA of cuda_largest */
+
+/* The ids of the largest values of rows; -1: none is a number, or it is infinite. Grid: (parts, rows). */
+struct cuda_largest {
+    const float *x;  /* [n][k] */
+    uint64_t *parts; /* [n][parts] */
+    uint32_t *done;  /* [n] 0 before and after */
+    int32_t *best;   /* [n] */
+    uint32_t k;
+};
+
 /* The first tokens of a block: one CTA for each layer (x) and KV head (y). */
 struct cuda_copy {
     struct cuda_kv kv;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on rows: join and norm, quantization, activations, logits. */
+/* Operations on rows: join and norm, quantization, activations, logits and the largest of them. */
 #include "kernels/cuda/vector.cuh"
 
 /* A thread has four columns of a row, and those 4 blockDim further. */
@@ -145,4 +145,66 @@ extern "C" __global__ void cuda_logits(const __grid_constant__ struct cuda_logit
     if (a.scale != 1.0f) v = v * a.scale;
     if (a.cap > 0.0f) v = softcap_(v, a.cap);
     *x = v;
+}
+
+/* --- the largest of a row --- */
+
+#define NUMBER_OF(bits) ((bits) ^ ((int32_t)(bits) < 0 ? 0xffffffffu : 0x80000000u)) /* ordered as the floats are */
+
+/* The number of @x, above that of column @i turned round; 0 for a NaN. The largest of these is the first of the largest
+ * values: -0 and 0 are equal. */
+__device__ static inline uint64_t rank_of(float x, uint32_t i)
+{
+    return x == x ? (uint64_t)NUMBER_OF(__float_as_uint(x == 0.0f ? 0.0f : x)) << 32 | (0xffffffffu - i) : 0;
+}
+
+__device__ static inline uint64_t largest_of_warp(uint64_t x)
+{
+    const uint32_t top = __reduce_max_sync(ALL, (uint32_t)(x >> 32));
+    const uint32_t low = __reduce_max_sync(ALL, (uint32_t)(x >> 32) == top ? (uint32_t)x : 0);
+    return (uint64_t)top << 32 | low;
+}
+
+/* Of all threads, in thread 0. */
+__device__ static inline uint64_t largest_of_cta(uint64_t x)
+{
+    __shared__ uint64_t tops[CUDA_WARP];
+    const uint32_t warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP;
+    x = largest_of_warp(x);
+    if (lane == 0) tops[warp] = x;
+    __syncthreads();
+    x = lane < blockDim.x / CUDA_WARP ? tops[lane] : 0;
+    __syncthreads();
+    return largest_of_warp(x);
+}
+
+__device__ static inline int32_t id_of(uint64_t rank)
+{
+    const uint32_t top = (uint32_t)(rank >> 32);
+    return top > NUMBER_OF(0xff800000u) && top < NUMBER_OF(0x7f800000u) ? (int32_t)(0xffffffffu - (uint32_t)rank) : -1;
+}
+
+/* The last CTA of a row joins what the others left. */
+extern "C" __global__ void __launch_bounds__(256) cuda_largest(const __grid_constant__ struct cuda_largest a)
+{
+    __shared__ bool last;
+    begin();
+    const uint32_t from = blockIdx.x * CUDA_LARGEST, to = min(a.k, from + CUDA_LARGEST);
+    const float *x = a.x + (uint64_t)blockIdx.y * a.k;
+    uint64_t *parts = a.parts + (uint64_t)blockIdx.y * gridDim.x, top = 0;
+#pragma unroll 4
+    for (uint32_t i = from + threadIdx.x; i < to; i += 256) top = max(top, rank_of(x[i], i));
+    top = largest_of_cta(top);
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = top;
+        __threadfence();
+        last = atomicAdd(a.done + blockIdx.y, 1) + 1 == gridDim.x;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!last) return;
+    top = 0;
+    for (uint32_t i = threadIdx.x; i < gridDim.x; i += 256) top = max(top, __ldcg(parts + i));
+    top = largest_of_cta(top);
+    if (threadIdx.x == 0) a.best[blockIdx.y] = id_of(top), a.done[blockIdx.y] = 0;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/backend/counting.h"
 #include "daemon/backend/backends.h"
+#include "daemon/sample/candidates.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct counts counting;
+bool counting_picks;
 void (*counting_hook)(uint64_t tokens);
 
 struct wrapper {
@@ -17,17 +20,53 @@ static struct backend *cpu(const struct backend *b)
     return ((const struct wrapper *)b)->cpu;
 }
 
+/* The CPU's forward, which gives logits instead of ids. */
+static int forward_rows(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
+{
+    const uint32_t vocab = b->hparams.vocab;
+    size_t all = 0, at = 0;
+    for (size_t i = 0; i < n; i++) all += e[i].n;
+    struct batch_entry *entries = calloc(n, sizeof(*entries));
+    uint8_t *want = calloc(all, 1);
+    float *rows = malloc(all * vocab * sizeof(*rows)), *row = rows;
+    if (!entries || !want || !rows) abort();
+    for (size_t i = 0; i < n; at += e[i++].n) {
+        entries[i] = e[i];
+        entries[i].want = want + at;
+        for (uint32_t j = 0; e[i].want && j < e[i].n; j++)
+            want[at + j] = e[i].want[j] & WANT_BEST ? (e[i].want[j] & ~WANT_BEST) | WANT_LOGITS : e[i].want[j];
+    }
+    int r = cpu(b)->ops->forward(cpu(b), entries, n, rows, hidden);
+    for (size_t i = 0; !r && i < n; i++) {
+        int32_t *best = e[i].best;
+        for (uint32_t j = 0; j < e[i].n; j++) {
+            const unsigned wanted = e[i].want ? e[i].want[j] : 0;
+            const struct logits_row x = {.logits = row, .vocab = vocab};
+            if (wanted & WANT_BEST) *best++ = candidates_largest(&x);
+            if (wanted & WANT_LOGITS) memcpy(logits, row, vocab * sizeof(*row)), logits += vocab;
+            if (wanted & (WANT_LOGITS | WANT_BEST)) row += vocab;
+        }
+    }
+    free(entries);
+    free(want);
+    free(rows);
+    return r;
+}
+
 static int forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     const uint64_t before = counting.tokens;
     counting.forwards++;
     for (size_t i = 0; i < n; i++) {
         counting.tokens += e[i].n;
-        for (uint32_t j = 0; e[i].want && j < e[i].n; j++) counting.rows += (e[i].want[j] & WANT_LOGITS) != 0;
+        for (uint32_t j = 0; e[i].want && j < e[i].n; j++) {
+            counting.rows += (e[i].want[j] & WANT_LOGITS) != 0;
+            counting.picks += (e[i].want[j] & WANT_BEST) != 0;
+        }
     }
     if (counting_hook) counting_hook(counting.tokens - before);
     cpu(b)->timing = b->timing;
-    return cpu(b)->ops->forward(cpu(b), e, n, logits, hidden);
+    return (b->ops->picks ? forward_rows : cpu(b)->ops->forward)(b->ops->picks ? b : cpu(b), e, n, logits, hidden);
 }
 
 static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
@@ -79,16 +118,16 @@ static struct backend *wrapper_free(struct backend *b)
     return NULL;
 }
 
-static const struct backend_ops ops = {.forward = forward,
-                                       .kv_copy = kv_copy,
-                                       .kv_read = kv_read,
-                                       .kv_write = kv_write,
-                                       .kv_release = kv_release,
-                                       .background_verify = background_verify,
-                                       .fingerprint = fingerprint,
-                                       .kv_identity = kv_identity,
-                                       .logsumexp = logsumexp,
-                                       .free = wrapper_free};
+static struct backend_ops ops = {.forward = forward,
+                                 .kv_copy = kv_copy,
+                                 .kv_read = kv_read,
+                                 .kv_write = kv_write,
+                                 .kv_release = kv_release,
+                                 .background_verify = background_verify,
+                                 .fingerprint = fingerprint,
+                                 .kv_identity = kv_identity,
+                                 .logsumexp = logsumexp,
+                                 .free = wrapper_free};
 
 static int counting_new(struct backend **out, const struct gguf *g, const struct backend_config *c)
 {
@@ -100,6 +139,7 @@ static int counting_new(struct backend **out, const struct gguf *g, const struct
         return r;
     }
     w->base = *w->cpu;
+    ops.picks = counting_picks;
     w->base.ops = &ops;
     counting.made++;
     *out = &w->base;

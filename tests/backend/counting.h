@@ -6,11 +6,15 @@
 
 struct counts {
     uint64_t forwards, tokens, rows;   /* calls, tokens of all entries, and those of them with logits */
+    uint64_t picks;                    /* tokens of whose logits the id of the largest is wanted */
     uint64_t logsumexps, copies, made; /* made: backends created */
 };
 
 /* Called by each forward with the tokens of its entries; NULL: nothing is called. */
 extern void (*counting_hook)(uint64_t tokens);
+
+/* Backends that are created now pick. */
+extern bool counting_picks;
 
 /* Of all backends of this type. Read it while no engine runs. */
 extern struct counts counting;

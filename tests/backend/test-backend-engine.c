@@ -42,6 +42,53 @@ static void test_the_engine_calls_the_chosen_backend(void **state)
     harness_stop(h);
 }
 
+/* --- a backend that picks --- */
+
+/* Three answers in one batch: the second wants logprobs, the third is sampled. */
+static void ask_three(struct harness *h, struct answer out[3])
+{
+    uint64_t ids[3];
+    harness_start(h);
+    harness_hold(h);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct proto_request r = i < 2 ? harness_raw(harness_story) : harness_seeded(harness_story);
+        r.gen.logprobs = i == 1;
+        r.gen.max_tokens = 30;
+        r.gen.ignore_eos = false; /* it bans tokens: the largest logit is not all */
+        ids[i] = harness_submit(h, &r);
+    }
+    harness_go(h);
+    for (uint32_t i = 0; i < 3; i++) out[i] = answer_take(harness_wait(h, ids[i]));
+    harness_stop(h);
+}
+
+static void test_a_backend_picks_the_same_tokens(void **state)
+{
+    struct harness *h = *state;
+    struct answer want[3], got[3];
+    uint64_t picks = 0;
+    h->config.speculation.mode = PROTO_SPECULATE_OFF;
+    const struct counts first = counting;
+    ask_three(h, want);
+    const struct counts before = counting;
+    counting_picks = true;
+    ask_three(h, got);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(want[i].last.type, PROTO_EV_DONE);
+        assert_int_equal(got[i].last.type, PROTO_EV_DONE);
+        assert_true(want[i].text.len > 0 && got[i].text.len == want[i].text.len);
+        assert_memory_equal(got[i].text.data, want[i].text.data, want[i].text.len);
+        if (i == 0) picks = want[i].last.usage_completion;
+        answer_fini(&want[i]);
+        answer_fini(&got[i]);
+    }
+    /* greedy without logprobs: ids alone; of the others rows */
+    assert_int_equal(before.picks, first.picks);
+    assert_int_equal(counting.picks - before.picks, picks);
+    assert_int_equal(counting.rows - before.rows + picks, before.rows - first.rows);
+    counting_picks = false;
+}
+
 /* --- energy: a joule for each token of the one package --- */
 
 #define ZONE "/sys/class/powercap/intel-rapl:0/"
@@ -118,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_engine_calls_the_chosen_backend, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_a_backend_picks_the_same_tokens, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_energy_is_shared_by_tokens, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static int check_text(const struct backend *b, const struct batch_entry *e)
         return error_say(-EINVAL, "a '%s' model computes a text whole, in one entry from position 0 on",
                          b->hparams.arch);
     for (uint32_t i = 0; i < e->n; i++) {
-        if (e->want && e->want[i] & WANT_LOGITS)
+        if (e->want && e->want[i] & (WANT_LOGITS | WANT_BEST))
             return error_say(-EOPNOTSUPP, "a '%s' model has no logits", b->hparams.arch);
         if (e->types && e->types[i] >= (y->types ? y->types : 1))
             return error_say(-EINVAL, "token type %u of %u", e->types[i], y->types);
@@ -110,6 +110,7 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
             if (e[i].tokens && (e[i].tokens[j] < 0 || (uint32_t)e[i].tokens[j] >= b->hparams.vocab))
                 return error_say(-EINVAL, "token %d is outside the vocabulary of %u", e[i].tokens[j], b->hparams.vocab);
             if ((token_wants(t) & WANT_LOGITS && !logits) || (token_wants(t) & WANT_HIDDEN && !hidden) ||
+                (token_wants(t) & WANT_BEST && !(b->ops->picks && e[i].best)) ||
                 (!e[i].tokens && !e[i].embd) || (b->hparams.first && (!e[i].tokens || !e[i].states)))
                 return error_say(-EINVAL, "a batch without its tokens, or without room for what it wants");
         }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 #define PAD         128                 /* rows of quantized activations come in so many */
-#define LOGIT_ROWS  64                  /* rows of logits at once */
+#define LOGIT_BYTES ((size_t)32 << 20)  /* of rows of logits that are computed at once, but at least */
+#define LOGIT_ROWS  64                  /* so many rows */
 #define ATTN_BYTES  ((size_t)128 << 20) /* of partial results, unless a long context needs more */
 #define TILE_TOKENS 32                  /* tokens of a tile of attention for which there is room in any case */
 #define MORE_PARTS  4                   /* as in daemon/backend/cpu/scratch.c */
@@ -58,7 +59,10 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->l = carve(c, attn_rows * s->heads, f);
     b->o = carve(c, attn_rows * queries, f);
     b->logits = carve(c, logit_rows * s->vocab, f);
-    b->done = carve(c, n * s->heads, sizeof(*b->done));
+    b->done = carve(c, n * s->heads + logit_rows, sizeof(*b->done));
+    b->row_done = b->done ? b->done + n * s->heads : NULL;
+    b->tops = carve(c, logit_rows * ((s->vocab + CUDA_LARGEST - 1) / CUDA_LARGEST), sizeof(*b->tops));
+    b->best = carve(c, logit_rows, sizeof(*b->best));
 }
 
 static size_t padded(uint32_t tokens)
@@ -73,14 +77,17 @@ size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx
     struct carver c = {0};
     const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (hparams_queries(s) + 2 * s->heads) * sizeof(float);
     *attn_rows = (uint32_t)(ATTN_BYTES / each > parts * TILE_TOKENS ? ATTN_BYTES / each : parts * TILE_TOKENS);
-    *logit_rows = tokens < LOGIT_ROWS ? tokens : LOGIT_ROWS;
+    *logit_rows = (uint32_t)(LOGIT_BYTES / (s->vocab * sizeof(float)));
+    if (*logit_rows < LOGIT_ROWS) *logit_rows = LOGIT_ROWS;
+    if (*logit_rows > tokens) *logit_rows = tokens;
     lay_out(&b, &c, s, padded(tokens), *attn_rows, *logit_rows);
     return c.at;
 }
 
 static int clear_counters(const struct cuda *c)
 {
-    const size_t bytes = padded(c->host.base.config.batch_tokens) * c->host.base.hparams.heads * sizeof(*c->buf.done);
+    const size_t heads = padded(c->host.base.config.batch_tokens) * c->host.base.hparams.heads,
+                 bytes = (heads + c->logit_rows) * sizeof(*c->buf.done);
     void *zeros = calloc(1, bytes);
     if (!zeros) return error_say(-ENOMEM, "out of memory for the CUDA backend");
     int r = cuda_upload(&c->device, c->buf.done, zeros, bytes);
@@ -101,6 +108,7 @@ int cuda_init_buffers(struct cuda *c)
     r = clear_counters(c);
     for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
         if (c->host.kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host.kv[g].size, "the KV pool");
+    if (!r) r = cuda_alloc_host(&c->device, (void **)&c->best, c->logit_rows * sizeof(*c->best));
     /* without pinned memory only speed is lost */
     if (!r &&
         cuda_alloc_host(&c->device, (void **)&c->staging, (size_t)c->logit_rows * b->hparams.vocab * sizeof(float)))
@@ -122,6 +130,7 @@ void cuda_fini_buffers(struct cuda *c)
         cuda_free(&c->device, c->notes.device);
         cuda_free_host(&c->device, c->notes.host);
         cuda_free_host(&c->device, c->staging);
+        cuda_free_host(&c->device, c->best);
     }
     free(c->tables);
     for (uint32_t v = 0; v < CUDA_VIEWS; v++) free(c->views[v].waves);
@@ -138,6 +147,7 @@ int cuda_find_kernels(struct cuda *c)
                {&c->kern.quantize, "cuda_quantize"},
                {&c->kern.gated, "cuda_gated"},
                {&c->kern.logits, "cuda_logits"},
+               {&c->kern.largest, "cuda_largest"},
                {&c->kern.heads, "cuda_heads"},
                {&c->kern.heads_many, "cuda_heads_many"},
                {&c->kern.kv_copy, "cuda_kv_copy"},

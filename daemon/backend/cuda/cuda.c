@@ -111,6 +111,7 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     c->ops.kv_write = cuda_kv_write;
     c->ops.kv_release = cuda_kv_release;
     c->ops.adapter_load = NULL;
+    c->ops.picks = true;
     c->ops.free = cuda_backend_free;
     b->ops = &c->ops;
     b->isa = c->device.name;

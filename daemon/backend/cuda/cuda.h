@@ -26,6 +26,9 @@ struct cuda_buffers {
     float *m, *l, *o;       /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;          /* [logit_rows][vocab] */
     uint32_t *done;         /* [tokens][kv_heads] of cuda_decode, all 0 between kernels */
+    uint32_t *row_done;     /* [logit_rows] of cuda_largest, behind done, the same */
+    uint64_t *tops;         /* [logit_rows][parts] of cuda_largest */
+    int32_t *best;          /* [logit_rows] ids of the largest logits */
 };
 
 /* What the host tells the device about a batch: arrays one behind the other, copied at once. */
@@ -59,7 +62,7 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, heads, heads_many, kv_copy, merge, merge_many, attn_few, decode;
+    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, kv_copy, merge, merge_many, attn_few, decode;
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
@@ -70,7 +73,7 @@ struct cuda_kernels {
 struct cuda_shape {
     const uint8_t *notes;
     size_t tokens, table, warmth;
-    uint32_t n, n_kept, slides, alone;
+    uint32_t n, n_kept, slides, alone, picks;
     struct {
         size_t list, seen, tiles;
         uint32_t n_tiles, rows, blocks;
@@ -99,6 +102,7 @@ struct cuda {
     atomic_bool failed; /* a KV block could not be written */
     uint32_t attn_rows, logit_rows;
     float *staging; /* [logit_rows][vocab] pinned, or NULL */
+    int32_t *best;  /* [logit_rows] pinned */
     struct cuda_notes notes;
     struct cuda_view views[CUDA_VIEWS];
     struct cuda_graph graphs[CUDA_GRAPHS];
@@ -118,7 +122,10 @@ struct cuda_pass {
     const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
     bool slides;                  /* some token does */
     bool alone;                   /* each token is the only one of its entry */
-    const float *bias, *post;     /* of the pending result in h, or NULL */
+    bool picks;                   /* of some token the id of the largest logit is wanted */
+    const struct batch_entry *of; /* the entry of the last id that was given; how many it has got */
+    uint32_t given;
+    const float *bias, *post; /* of the pending result in h, or NULL */
     const float *out_scale;
     bool pending;
 };
@@ -198,11 +205,13 @@ int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t
  * small batch at once, since the start of a copy takes longer than the copy. */
 int cuda_upload_batch(struct cuda_pass *p);
 
-/* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits. */
+/* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.
+ */
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n);
 
-/* Wait for @n rows of logits, and copy them to @logits. */
-int cuda_download_logits(const struct cuda_pass *p, uint32_t n, float *logits);
+/* Wait for the logits of the kept tokens [first, first + n) and hand over what they want: the entries get ids, and
+ * *logits, which is moved behind them, rows. */
+int cuda_hand_over(struct cuda_pass *p, uint32_t first, uint32_t n, float **logits);
 
 /* What follows the last layer: the logits and states that the kept tokens want. */
 int cuda_output(struct cuda_pass *p, float *logits, float *hidden);

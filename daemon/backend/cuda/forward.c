@@ -247,11 +247,10 @@ static bool plain_logits(const struct cuda_pass *p)
 static int run(struct cuda_pass *p, float *logits, float *hidden)
 {
     struct cuda_shape shape;
-    const uint32_t kept = p->n_kept;
     int r = cuda_upload_batch(p);
     if (!r && plain_logits(p) && cuda_graph_shape(p, &shape)) {
         r = cuda_graph_run(p, &shape, compute);
-        if (!r && kept) r = cuda_download_logits(p, kept, logits);
+        if (!r && p->n_kept) r = cuda_hand_over(p, 0, p->n_kept, &logits);
     } else if (!r) {
         r = compute_layers(p);
         if (!r && p->n) r = cuda_output(p, logits, hidden);

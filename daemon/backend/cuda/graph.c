@@ -28,6 +28,7 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
     out->n_kept = p->n_kept;
     out->slides = p->slides;
     out->alone = p->alone;
+    out->picks = p->picks;
     for (uint32_t v = 0; v < CUDA_VIEWS; v++) {
         const struct cuda_view *w = &c->views[v];
         if (w->n_waves > 1) return false;

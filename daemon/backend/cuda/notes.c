@@ -295,6 +295,7 @@ static int write_list(struct cuda_pass *p, struct cuda_view *v, bool wanted)
     for (uint32_t i = 0; !r && i < p->cpu.n; i++)
         if (!wanted || token_wants(&p->c->host.scratch.tokens[i]))
             ((uint32_t *)(void *)(p->c->notes.host + v->list))[v->n++] = i;
+    for (uint32_t i = 0; i < p->cpu.n; i++) p->picks |= (token_wants(&p->c->host.scratch.tokens[i]) & WANT_BEST) > 0;
     return r;
 }
 

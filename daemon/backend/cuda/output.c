@@ -43,6 +43,18 @@ int cuda_upload_batch(struct cuda_pass *p)
     return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
 }
 
+/* The ids of the largest of @n rows of logits. */
+static int pick(const struct cuda *c, uint32_t n)
+{
+    const struct cuda_largest a = {.x = c->buf.logits,
+                                   .parts = c->buf.tops,
+                                   .done = c->buf.row_done,
+                                   .best = c->buf.best,
+                                   .k = c->host.base.hparams.vocab};
+    return cuda_launch(&c->device, c->kern.largest,
+                       (struct cuda_grid){(a.k + CUDA_LARGEST - 1) / CUDA_LARGEST, n, THREADS, 0}, &a);
+}
+
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
 {
     const struct cuda *c = p->c;
@@ -57,9 +69,10 @@ int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
                                   .scale = s->scale.logits,
                                   .cap = s->cap.logits,
                                   .k = s->vocab};
-    if (r || !(a.bias || a.scale != 1 || a.cap > 0)) return r;
-    return cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){(a.k + THREADS - 1) / THREADS, n, THREADS, 0},
-                       &a);
+    if (!r && (a.bias || a.scale != 1 || a.cap > 0))
+        r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){(a.k + THREADS - 1) / THREADS, n, THREADS, 0},
+                        &a);
+    return r || !p->picks ? r : pick(c, n);
 }
 
 struct rows_copy {
@@ -74,20 +87,21 @@ static void copy_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     memcpy(x->to + begin * x->width, x->from + begin * x->width, (end - begin) * x->width * sizeof(float));
 }
 
-/* From pinned memory with all threads is the fastest way: some rows, while the next ones come. */
-int cuda_download_logits(const struct cuda_pass *p, uint32_t n, float *logits)
+/* Wait for @n rows of logits from number @first on. From pinned memory with all threads is the fastest way: some rows,
+ * while the next ones come. */
+static int download_rows(const struct cuda *c, uint32_t first, uint32_t n, float *logits)
 {
-    const struct cuda *c = p->c;
     const size_t width = c->host.base.hparams.vocab;
+    const float *rows = c->buf.logits + first * width;
     const uint32_t each = (n + CUDA_MARKS - 1) / CUDA_MARKS;
     int r = 0;
     if (!c->staging) {
-        r = cuda_download(&c->device, logits, c->buf.logits, n * width * sizeof(float));
+        r = cuda_download(&c->device, logits, rows, n * width * sizeof(float));
         return r ? r : cuda_wait(&c->device);
     }
     for (uint32_t i = 0, at = 0; !r && at < n; i++, at += each) {
-        const size_t rows = n - at < each ? n - at : each, from = at * width;
-        r = cuda_download(&c->device, c->staging + from, c->buf.logits + from, rows * width * sizeof(float));
+        const size_t now = n - at < each ? n - at : each, from = at * width;
+        r = cuda_download(&c->device, c->staging + from, rows + from, now * width * sizeof(float));
         if (!r) r = cuda_mark(&c->device, i);
     }
     for (uint32_t i = 0, at = 0; !r && at < n; i++, at += each) {
@@ -98,8 +112,56 @@ int cuda_download_logits(const struct cuda_pass *p, uint32_t n, float *logits)
     return r;
 }
 
+static const uint32_t *kept_tokens(const struct cuda *c)
+{
+    return (const uint32_t *)(const void *)(c->notes.host + c->views[VIEW_LAST].list);
+}
+
+/* What is wanted of kept token @i. */
+static unsigned wants_of(const struct cuda *c, uint32_t i)
+{
+    return token_wants(&c->host.scratch.tokens[kept_tokens(c)[i]]);
+}
+
+/* Kept tokens from @first on, up to @n, of which the bits @mask are wanted as of the first: any or none. */
+static uint32_t run_of(const struct cuda *c, uint32_t first, uint32_t n, unsigned mask)
+{
+    uint32_t i = 1;
+    while (i < n && !(wants_of(c, first + i) & mask) == !(wants_of(c, first) & mask)) i++;
+    return i;
+}
+
+/* The ids of the largest logits go to the entries of their tokens. */
+static void give_ids(struct cuda_pass *p, uint32_t first, uint32_t n)
+{
+    const struct cuda *c = p->c;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct batch_entry *e = c->host.scratch.tokens[kept_tokens(c)[first + i]].entry;
+        if (!(wants_of(c, first + i) & WANT_BEST)) continue;
+        if (p->of != e) p->given = 0;
+        p->of = e;
+        e->best[p->given++] = c->best[i];
+    }
+}
+
+int cuda_hand_over(struct cuda_pass *p, uint32_t first, uint32_t n, float **logits)
+{
+    const struct cuda *c = p->c;
+    int r = p->picks ? cuda_download(&c->device, c->best, c->buf.best, n * sizeof(*c->best)) : 0;
+    for (uint32_t i = 0, rows; !r && i < n; i += rows) {
+        rows = run_of(c, first + i, n - i, WANT_LOGITS);
+        if (!(wants_of(c, first + i) & WANT_LOGITS)) continue;
+        r = download_rows(c, i, rows, *logits);
+        *logits += (size_t)rows * c->host.base.hparams.vocab;
+    }
+    if (r || !p->picks) return r;
+    r = cuda_wait(&c->device);
+    if (!r) give_ids(p, first, n);
+    return r;
+}
+
 /* The states of the kept tokens behind the last norm -> c->buf.h, of which the wanted ones go to @hidden. */
-static int finish_hidden(struct cuda_pass *p, const uint32_t *list, float *hidden)
+static int finish_hidden(struct cuda_pass *p, float *hidden)
 {
     const struct cuda *c = p->c;
     const uint32_t dim = c->host.base.hparams.dim;
@@ -110,19 +172,18 @@ static int finish_hidden(struct cuda_pass *p, const uint32_t *list, float *hidde
                           .k = dim};
     int r = cuda_start_norm(c, p->n, &a);
     for (uint32_t i = 0; !r && i < p->n; i++) {
-        if (!(token_wants(&c->host.scratch.tokens[list[i]]) & WANT_HIDDEN)) continue;
+        if (!(wants_of(c, i) & WANT_HIDDEN)) continue;
         r = cuda_download(&c->device, hidden, c->buf.h + (size_t)i * dim, dim * sizeof(float));
         hidden += dim;
     }
     return r;
 }
 
-/* Runs of kept tokens that want logits. */
+/* Runs of kept tokens that want logits, or the largest of them. */
 int cuda_output(struct cuda_pass *p, float *logits, float *hidden)
 {
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
-    const uint32_t *list = (const uint32_t *)(const void *)(c->notes.host + c->views[VIEW_LAST].list);
     const struct cuda_norm join = {.x = p->x,
                                    .h = c->buf.h,
                                    .bias = cuda_weight(c, p->bias),
@@ -133,15 +194,12 @@ int cuda_output(struct cuda_pass *p, float *logits, float *hidden)
                                    .k = s->dim};
     int r = cuda_start_norm(c, p->n, &join);
     p->pending = false;
-    if (!r && hidden) r = finish_hidden(p, list, hidden);
+    if (!r && hidden) r = finish_hidden(p, hidden);
     for (uint32_t i = 0, n; !r && i < p->n; i += n) {
-        const bool wants = token_wants(&c->host.scratch.tokens[list[i]]) & WANT_LOGITS;
-        for (n = 1; n < c->logit_rows && i + n < p->n; n++)
-            if (!(token_wants(&c->host.scratch.tokens[list[i + n]]) & WANT_LOGITS) == wants) break;
-        if (!wants) continue;
+        n = run_of(c, i, p->n - i < c->logit_rows ? p->n - i : c->logit_rows, WANT_LOGITS | WANT_BEST);
+        if (!(wants_of(c, i) & (WANT_LOGITS | WANT_BEST))) continue;
         r = cuda_compute_logits(p, i, n);
-        if (!r) r = cuda_download_logits(p, n, logits);
-        logits += (size_t)n * s->vocab;
+        if (!r) r = cuda_hand_over(p, i, n, &logits);
     }
     return r;
 }

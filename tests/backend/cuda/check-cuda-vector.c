@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Join and norm, activations, logits. */
+/* Join and norm, activations, logits and the largest of them. */
+#include "daemon/sample/candidates.h"
 #include "tests/backend/cuda/check-cuda.h"
+#include <math.h>
 #include <string.h>
 
 static float *random_floats(size_t n, enum taste t)
@@ -174,4 +176,45 @@ void check_cuda_logits(void **state)
         dev_reset();
     }
     for (size_t i = 0; i < 12; i++) one_quantize(1 + rng_below(5), 32 * (1 + rng_below(40)), i % 2 ? TAME : WILD);
+}
+
+/* Some values are equal, not numbers, infinite, or zeros of both signs. */
+static void spoil(float *x, size_t n, size_t i)
+{
+    static const float some[] = {NAN, -INFINITY, INFINITY, 0.0f, -0.0f};
+    for (size_t k = 0; k < n; k++) {
+        if (i % 3 == 1) x[k] = (float)rng_below(9) - 4;
+        if (i % 4 == 1 && rng_below(3) == 0) x[k] = some[rng_below(i % 8 == 1 ? 2 : 5)];
+        if (i % 5 == 4) x[k] = some[i % 2 ? 0 : rng_below(2)];
+        if (i % 7 == 3) x[k] = x[k] > 0 ? -0.0f : 0.0f;
+    }
+}
+
+void check_cuda_largest(void **state)
+{
+    rng_seed(1);
+    for (size_t i = 0; i < 60; i++) {
+        const size_t n = 1 + rng_below(5), k = 1 + rng_below(i % 2 ? 300 : 20000),
+                     parts = (k + CUDA_LARGEST - 1) / CUDA_LARGEST;
+        float *x = random_floats(n * k, i % 3 ? TAME : WILD);
+        uint32_t *zeros = mem(n * sizeof(*zeros));
+        spoil(x, n * k, i);
+        memset(zeros, 0, n * sizeof(*zeros));
+        struct cuda_largest a = {.x = up_floats(x, n * k),
+                                 .parts = dev_poisoned(n * parts * sizeof(uint64_t)),
+                                 .done = dev_up(zeros, n * sizeof(*zeros)),
+                                 .best = dev_poisoned(n * sizeof(int32_t)),
+                                 .k = (uint32_t)k};
+        for (int again = 0; again < 2; again++) {
+            dev_run("cuda_largest", (struct cuda_grid){(unsigned)parts, (unsigned)n, 256, 0}, &a);
+            const int32_t *best = dev_down(a.best, n * sizeof(*best));
+            for (size_t row = 0; row < n; row++) {
+                struct logits_row r = {.logits = x + row * k, .vocab = (uint32_t)k};
+                int32_t want = candidates_largest(&r);
+                if (want >= 0 && !isfinite(r.logits[want])) want = -1;
+                if (best[row] != want) fail_msg("largest of %zu: %d, not %d", k, best[row], want);
+            }
+        }
+        dev_reset();
+    }
 }

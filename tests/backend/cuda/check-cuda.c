@@ -142,6 +142,7 @@ int main(int argc, char **argv)
     add(check_cuda_norm, "norm", "", 0);
     add(check_cuda_gated, "gated", "", 0);
     add(check_cuda_logits, "logits", "", 0);
+    add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {
         add(check_cuda_heads, "heads", kern_kv_name((enum kern_kv)t), t);
         add(check_cuda_copy, "copy", kern_kv_name((enum kern_kv)t), t);

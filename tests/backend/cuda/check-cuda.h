@@ -46,6 +46,7 @@ void check_cuda_one(void **state);    /* the same, of quantized types */
 void check_cuda_norm(void **state);
 void check_cuda_gated(void **state);
 void check_cuda_logits(void **state);
+void check_cuda_largest(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */
 void check_cuda_copy(void **state);
 void check_cuda_attn(void **state);

@@ -110,6 +110,41 @@ static void check_move(struct backend *from, struct backend *to, const struct ba
     backend_seq_fini(&s);
 }
 
+/* The first of the largest logits. */
+static int32_t best_of(const float *x, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[at]) at = i;
+    return (int32_t)at;
+}
+
+/* Ids of the largest logits, beside logits and states of the same and of other tokens, @chunk tokens at once. */
+static void check_best(const struct pair *p, const struct backend_seq *all, uint32_t chunk)
+{
+    struct backend_seq s;
+    int32_t ids[LENGTH];
+    const size_t dim = p->gpu->hparams.dim, vocab = all->vocab;
+    float *logits = malloc(chunk * vocab * sizeof(float)), *rows = malloc(chunk * dim * sizeof(float));
+    assert_true(logits && rows);
+    backend_seq_init(&s, p->gpu, LENGTH, 5, 60);
+    for (uint32_t i = 0; i < LENGTH; i++) s.want[i] = (uint8_t)(chunk > 1 ? i * 5 % 8 : WANT_BEST | (i % 9 == 0));
+    for (; s.done < LENGTH; s.done += chunk) {
+        struct batch_entry e = backend_seq_entry(&s, chunk);
+        uint32_t row = 0, id = 0;
+        e.best = ids;
+        assert_int_equal(p->gpu->ops->forward(p->gpu, &e, 1, logits, rows), 0);
+        for (uint32_t i = 0; i < chunk; i++) {
+            const float *want = all->logits + (s.done + i) * vocab;
+            if (e.want[i] & WANT_LOGITS) assert_memory_equal(logits + row++ * vocab, want, vocab * sizeof(float));
+            if (e.want[i] & WANT_BEST) assert_int_equal(ids[id++], best_of(want, vocab));
+        }
+    }
+    free(logits);
+    free(rows);
+    backend_seq_fini(&s);
+}
+
 static void check_alone(const struct pair *p)
 {
     struct backend_seq want, s;
@@ -125,6 +160,8 @@ static void check_alone(const struct pair *p)
     s.done = 0;
     backend_seq_run(p->gpu, &s, LENGTH); /* in one batch */
     backend_seq_same_logits(&want, &s);
+    check_best(p, &want, LENGTH);
+    check_best(p, &want, 1);
     backend_seq_fini(&want);
     backend_seq_fini(&s);
 }

@@ -56,10 +56,17 @@ static bool found(void *ctx, struct prefix_info *info)
     return prefix_state_disk_add(c->prefix, info) == 0;
 }
 
+static int open_directory(struct spill *t, struct disk_config *config)
+{
+    _cleanup_(freep) char *dir = NULL;
+    if (asprintf(&dir, "%s/" STATES_DIR, t->config.cache_dir) < 0) return -ENOMEM;
+    config->dir = dir;
+    return disk_open(&t->states, config);
+}
+
 void spill_states_open(struct kv_cache *c)
 {
     struct spill *t = c->spill;
-    _cleanup_(freep) char *dir = NULL;
     if (!c->state) return;
     struct disk_config config = {.payload = state_bytes(c),
                                  .unit = DISK_UNIT,
@@ -67,9 +74,7 @@ void spill_states_open(struct kv_cache *c)
                                  .reserve = t->config.disk_reserve,
                                  .bytes_a_minute = BYTES_A_MINUTE};
     memcpy(config.identity, t->identity, sizeof(config.identity));
-    int r = asprintf(&dir, "%s/" STATES_DIR, t->config.cache_dir) < 0 ? -ENOMEM : 0;
-    config.dir = dir;
-    if (r == 0) r = disk_open(&t->states, &config);
+    int r = open_directory(t, &config);
     if (r == 0) r = disk_scan(t->states, found, c, NULL);
     if (r == 0) return;
     log_warning("recurrent states are kept only in memory: %s", error_text(r));
@@ -120,16 +125,21 @@ static void send(struct state_job *w)
     jobs_send(t->jobs, &w->job, (uid_t)-1, run, done);
 }
 
+/* A job writes a copy of the state, after removing @victim (NULL: none) to make room. False: no job, and the victim
+ * stays. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct state_job *w = new_job(c, state_bytes(c));
     if (!w) return false;
     w->info = *info;
     w->write = true;
-    if (victim) w->victims[w->n_victims++] = *victim;
     if (c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload)) {
         free(w);
         return false;
+    }
+    if (victim) {
+        w->victims[w->n_victims++] = *victim;
+        prefix_state_removed(c->prefix, *victim);
     }
     send(w);
     return true;
@@ -153,11 +163,15 @@ static bool find_victim(const struct kv_cache *c, const struct prefix_info *info
 static int write_state(struct kv_cache *c, const struct prefix_info *info)
 {
     struct prefix_info victim;
+    const struct prefix_id *remove = NULL;
     const int room = disk_room(c->spill->states, false);
-    if (room != 0 && room != 1) return room;
-    if (room == 1 && !find_victim(c, info, &victim)) return 1;
-    if (room == 1) prefix_state_removed(c->prefix, victim.id);
-    return start_write(c, info, room ? &victim.id : NULL) ? 0 : 1;
+    if (room == 1) {
+        if (!find_victim(c, info, &victim)) return 1;
+        remove = &victim.id;
+    } else if (room) {
+        return room;
+    }
+    return start_write(c, info, remove) ? 0 : 1;
 }
 
 bool spill_state_evicting(void *ctx, const struct prefix_info *info)

@@ -124,7 +124,8 @@ static void written(struct return_job *x)
     free(w);
 }
 
-/* A job writes a copy of @info's block, after removing @victim (NULL: none) to make room. */
+/* A job writes a copy of @info's block, after removing @victim (NULL: none) to make room. False: no job, and the victim
+ * stays. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct spill *t = c->spill;
@@ -134,14 +135,15 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
         return false;
     }
     *w = (struct write){.cache = c, .disk = t->disk, .info = *info, .job.job.uncharged = true};
-    if (victim) {
-        w->has_victim = true;
-        w->victim = *victim;
-    }
     if (payload_read(c->backend, info->blocks, info->lacks, w->payload)) {
         t->retry = clock_now_usec() + RETRY_USEC;
         free(w);
         return false;
+    }
+    if (victim) {
+        w->has_victim = true;
+        w->victim = *victim;
+        prefix_disk_removed(c->prefix, *victim);
     }
     t->writes++;
     jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
@@ -182,7 +184,6 @@ static bool write_idle(struct kv_cache *c, uint64_t now)
     t->all_written = !prefix_disk_begin_write(c->prefix, full, 0, &info);
     if (t->all_written) return false;
     t->all_written = full && !find_victim(c, &info, &victim); /* the disk's blocks have higher scores */
-    if (!t->all_written && full) prefix_disk_removed(c->prefix, victim.id);
     if (!t->all_written && start_write(c, &info, full ? &victim.id : NULL)) return true;
     prefix_disk_write_failed(c->prefix, info.id);
     return false;
@@ -296,8 +297,8 @@ void spill_flush(struct kv_cache *c, uint64_t until)
     if (clock_now_usec() < until) spill_open(c);
     const uint64_t now = clock_now_usec(), half = c->spill->states && now < until ? until - (until - now) / 2 : until;
     if (c->spill->disk) flush(c, half);
-    spill_states_flush(c, until); /* no KV is found again without a state */
-    if (c->spill->disk && c->spill->states) flush(c, until);
+    spill_states_flush(c, until);          /* no KV is found again without a state */
+    if (c->spill->states) flush(c, until); /* beside an open disk */
 }
 
 void spill_free(struct kv_cache *c)

@@ -41,6 +41,7 @@ int fixture_setup(void **state)
     f->backend.hparams.groups[0].bytes_per_token = FIXTURE_PAYLOAD / KV_BLOCK;
     f->backend.hparams.n_groups = 1;
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->hold, NULL);
     pthread_cond_init(&f->wake, NULL);
     f->jobs.lock = &f->lock;
     f->jobs.wake = &f->wake;
@@ -53,6 +54,7 @@ int fixture_teardown(void **state)
     if (f->cache.pools[0]) fixture_close(f, 0);
     job_pool_free(f->jobs.pool);
     pthread_cond_destroy(&f->wake);
+    pthread_mutex_destroy(&f->hold);
     pthread_mutex_destroy(&f->lock);
     int r = folder_remove(f->top);
     free(f);
@@ -151,6 +153,29 @@ void fixture_fail_writes(bool fail)
     l.rlim_cur = fail ? 16 : l.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+static void wait_for_release(struct job *j)
+{
+    struct fixture *f = (struct fixture *)((char *)j - offsetof(struct fixture, holder));
+    pthread_mutex_lock(&f->hold);
+    pthread_mutex_unlock(&f->hold);
+}
+
+static void released(struct job *j)
+{
+}
+
+void fixture_hold(struct fixture *f)
+{
+    f->holder = (struct job){.uid = (uid_t)-1, .uncharged = true, .run = wait_for_release, .done = released};
+    pthread_mutex_lock(&f->hold);
+    job_pool_push(f->jobs.pool, &f->holder); /* as the jobs of the cache, whose uid has one at a time */
+}
+
+void fixture_release(struct fixture *f)
+{
+    pthread_mutex_unlock(&f->hold);
 }
 
 unsigned fixture_deliver(struct fixture *f)

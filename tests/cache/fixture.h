@@ -29,6 +29,8 @@ struct fixture {
     struct job_returns jobs;
     pthread_mutex_t lock;
     pthread_cond_t wake;
+    pthread_mutex_t hold;
+    struct job holder;
 };
 
 /* *state is a struct fixture with directories, whose cache fixture_open has not opened. Without limits. */
@@ -53,5 +55,8 @@ void fixture_check_file(struct fixture *f, int32_t token);
 /* No file can be written from now on, or again. */
 void fixture_fail_writes(bool fail);
 
+/* The jobs that are sent from now on wait until fixture_release. */
+void fixture_hold(struct fixture *f);
+void fixture_release(struct fixture *f);
 /* Wait until the jobs under way have finished, and deliver them. Returns how many there were. */
 unsigned fixture_deliver(struct fixture *f);

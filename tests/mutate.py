@@ -35,7 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
-EQUIVALENT = TOP / "tests" / "mutants-equivalent.txt"
+EQUIVALENT = Path(__file__).resolve().with_name("mutants-equivalent.txt")
 SOURCES = ["daemon/cache/**/*.c", "daemon/session/*.c", "daemon/sched/*.c", "daemon/io/*.c", "libcommon/frame.c", "libcommon/proto*.c"]
 TESTS = re.compile(r"^(session|kv-(pool|table)|eviction|prefix|disk|namespace|media-(cache|disk|memo|calls|table)|vector-cache|cache$|spill|sched-|frame|proto"
                    r"|accept-pace|account|close-apart|conn|listener|notify|idle-exit|memory-trim|pressure|server|service|sandbox|fetch-blocks|plan-view"
@@ -292,7 +292,7 @@ def pack(o):
         linked = subprocess.run(["ldd", t["cmd"][0]], check=True, stdout=subprocess.PIPE, text=True).stdout
         libraries |= {l for l in re.findall(r"=> (/\S+)", linked) if not re.search(r"/lib(c|m|dl|pthread|rt)\.so", l)}
     (to / "lib").mkdir()
-    for file in [*libraries, o.work / "mutants.json", __file__]:
+    for file in [*libraries, o.work / "mutants.json", EQUIVALENT, __file__]:
         shutil.copy(file, to / "lib" if file in libraries else to)
     (to / "tests.json").write_text(json.dumps(tests))
 
@@ -388,8 +388,8 @@ def killer(o, tests, covering, number):
 
 def chosen(o, mutants):
     """The mutants of the files, in the order of the files and by chance within one."""
-    files = o.files or [""]
-    order = [m for m in mutants if m["file"].startswith(tuple(files))]
+    files, why = o.files or [""], explained() if o.unexplained else {}
+    order = [m for m in mutants if m["file"].startswith(tuple(files)) and (m["file"], WORDS[m["kind"]], m["what"]) not in why]
     random.Random(o.seed).shuffle(order)
     order.sort(key=lambda m: next(i for i, f in enumerate(files) if m["file"].startswith(f)))
     return order[:o.sample] if o.sample else order
@@ -463,6 +463,7 @@ def main():
     a.add_argument("--slack", type=float, default=5, help="seconds that a test may take with a mutant beyond four times its time without")
     a.add_argument("--sanitize", action="store_true", help="prepare, reach, run: with the address and undefined-behaviour sanitizers")
     a.add_argument("--again", action="store_true", help="run survivors again")
+    a.add_argument("--unexplained", action="store_true", help="run only mutants that mutants-equivalent.txt does not explain")
     o = a.parse_intermixed_args()
     o.work = o.work.resolve()
     {"prepare": prepare, "compile": compile_, "reach": reach, "run": run, "report": report, "pack": pack}[o.what](o)

@@ -150,6 +150,39 @@ static void test_changed_end(void **state)
     }
 }
 
+/* A log is kept as *.bad with its base. The base no longer counts for the new log, which is not written anew for it. */
+static void test_base_of_bad(void **state)
+{
+    struct fixture *g = *state;
+    char path[256], text[LONG];
+    size_t n;
+    memset(text, 'a', sizeof(text));
+    struct session *x = fixture_acquire(g, 7, "a");
+    for (int i = 0; i < 20; i++) assert_int_equal(session_append(x, 5, text, sizeof(text), false), 0);
+    session_release(g->store, x);
+    fixture_say(g, 7, "a", 1);
+    assert_int_equal(fork_to_b(g), 0);
+    assert_int_equal(fixture_erase(g, "a"), 0); /* the base is b's alone */
+    x = fixture_acquire(g, 7, "b");
+    fixture_path(path, g, 7, "b", ".log");
+    char *log = fixture_read(path, &n);
+    log[n - 1] ^= 1;
+    fixture_write(path, log, n);
+    free(log);
+    fixture_turn(x, 2);
+    assert_int_equal(session_save(x), 0);
+    assert_true(fixture_exists(g, 7, "b", ".bad") && fixture_exists(g, 7, "b", ".b0"));
+    session_clear(x);
+    uint64_t inode = 0;
+    for (unsigned turn = 3; turn < 6; turn++) {
+        fixture_turn(x, turn);
+        assert_int_equal(session_save(x), 0);
+        if (turn > 3) assert_true(fixture_inode(g, "b", ".log") == inode);
+        inode = fixture_inode(g, "b", ".log");
+    }
+    session_release(g->store, x);
+}
+
 /* A log that somebody removes is written anew. */
 static void test_removed(void **state)
 {
@@ -170,6 +203,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_base, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_fork_of_a_changed_log, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_changed_end, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_base_of_bad, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_removed, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

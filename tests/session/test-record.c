@@ -3,6 +3,7 @@
 #include "daemon/session/record.h"
 #include "libcommon/error.h"
 #include "tests/session/fixture.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,19 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+static char huge; /* stands for bytes that are counted, but not copied */
+
+int __real_buf_append(struct buf *b, const void *p, size_t n);
+int __wrap_buf_append(struct buf *b, const void *p, size_t n);
+
+int __wrap_buf_append(struct buf *b, const void *p, size_t n)
+{
+    if (p != &huge) return __real_buf_append(b, p, n);
+    const int r = buf_reserve(b, n);
+    if (r == 0) b->len += n;
+    return r;
+}
 
 static void check_whole(const struct session *x)
 {
@@ -258,13 +272,31 @@ static void test_a_note_is_kept(void **state)
     fixture_remove(&g);
 }
 
+/* A record has at most 2^30 bytes. */
+static void test_the_longest(void **state)
+{
+    const size_t most = (size_t)1 << 30;
+    struct buf b = BUF_INIT;
+    struct session x = {0};
+    x.content.failed = (struct proto_text){&huge, most - 1000};
+    assert_true(session_record_write(&b, &x, true) >= 0);
+    x.content.failed.len += most - b.len;
+    buf_clear(&b);
+    assert_true(session_record_write(&b, &x, true) >= 0);
+    assert_int_equal(b.len, most);
+    buf_clear(&b);
+    x.content.failed.len++;
+    assert_int_equal(session_record_write(&b, &x, true), -E2BIG);
+    assert_non_null(strstr(error_text(-E2BIG), "a turn of 1073741825 bytes does not fit into a record"));
+    buf_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changed_payloads),
-        cmocka_unit_test(test_a_failure_is_kept),
-        cmocka_unit_test(test_a_note_is_kept),
-        cmocka_unit_test(test_calls_of_outcomes),
+        cmocka_unit_test(test_changed_payloads), cmocka_unit_test(test_a_failure_is_kept),
+        cmocka_unit_test(test_a_note_is_kept),   cmocka_unit_test(test_calls_of_outcomes),
+        cmocka_unit_test(test_the_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,17 @@
 static bool types_unknown; /* as on some file systems */
 static bool readdir_fails;
 
+static int flock_error; /* 0: the call works */
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+int __wrap_flock(int fd, int operation)
+{
+    errno = flock_error;
+    return flock_error ? -1 : __real_flock(fd, operation);
+}
+
 struct dirent64 *__real_readdir64(DIR *dir);
 struct dirent64 *__wrap_readdir64(DIR *dir);
 
@@ -215,6 +226,14 @@ static void test_disk_open(void **state)
     assert_int_equal(disk_open(&d, &c), -EIO);
     assert_null(d);
     calls_end();
+    flock_error = ENOLCK;
+    assert_int_equal(disk_open(&d, &c), -ENOLCK);
+    assert_non_null(strstr(error_text(-ENOLCK), "cannot lock "));
+    flock_error = EWOULDBLOCK;
+    assert_int_equal(disk_open(&d, &c), -EBUSY);
+    assert_non_null(strstr(error_text(-EBUSY), "is in use by another hobd"));
+    flock_error = 0;
+    assert_null(d);
 }
 
 static void test_list_fails(void **state)

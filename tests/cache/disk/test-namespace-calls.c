@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The secret when system calls fail or do a part of what they are asked: no weak secret, and none replaces another. */
 #include "daemon/cache/disk/namespace.h"
+#include "daemon/model/partfile.h"
 #include "libcommon/error.h"
 #include "tests/cache/disk/fixture.h"
 #include "tests/support/calls.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct namespace_secret before = {{1, 2, 3}};
@@ -155,6 +157,34 @@ static void test_made_by_another(void **state)
     expect_loads(p, &kept);
 }
 
+static struct {
+    struct partfile file;
+    unsigned sleeps;
+} maker;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    assert_true(time->tv_sec == 0 && time->tv_nsec == 1000000 && !left);
+    if (++maker.sleeps < 3) return 0;
+    assert_int_equal(write(maker.file.fd, &before, sizeof(before)), sizeof(before));
+    assert_int_equal(partfile_commit(&maker.file), 0);
+    return 0;
+}
+
+/* While another process makes the secret, this one waits for it. */
+static void test_waits_for_another(void **state)
+{
+    struct place *p = *state;
+    struct namespace_secret s = {{0}};
+    assert_int_equal(partfile_begin(&maker.file, p->dir, "secret"), 0);
+    assert_int_equal(namespace_secret_load(&s, p->dir), 0);
+    assert_int_equal(maker.sleeps, 3);
+    assert_memory_equal(&s, &before, sizeof(s));
+    partfile_end(&maker.file);
+}
+
 static void test_directory_cannot_be_made(void **state)
 {
     struct place *p = *state;
@@ -169,9 +199,8 @@ static void test_directory_cannot_be_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_no_random_numbers),        T(test_write_fails), T(test_open_fails),
-        T(test_secret_cannot_be_opened),  T(test_read_fails),  T(test_made_by_another),
-        T(test_directory_cannot_be_made),
+        T(test_no_random_numbers), T(test_write_fails),     T(test_open_fails),        T(test_secret_cannot_be_opened),
+        T(test_read_fails),        T(test_made_by_another), T(test_waits_for_another), T(test_directory_cannot_be_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,18 @@ static void test_round_trip(void **state)
     assert_null(media_disk_close(NULL));
 }
 
+/* There are only so many files, whatever room there is. */
+static void test_too_many_files(void **state)
+{
+    struct media_disk *d = fixture_open(state, 2 * MEDIA_ENTRIES_MAX);
+    for (uint32_t i = 0; i <= MEDIA_ENTRIES_MAX; i++) assert_int_equal(fixture_put(d, 7, i), 0);
+    assert_int_equal(fixture_stats(d).files, MEDIA_ENTRIES_MAX);
+    assert_int_equal(fixture_get(d, 0), -ENOENT); /* had to go for the last */
+    assert_int_equal(fixture_get(d, 1), 0);
+    assert_int_equal(fixture_get(d, MEDIA_ENTRIES_MAX), 0);
+    media_disk_close(d);
+}
+
 static void test_the_budget(void **state)
 {
     struct media_disk *d = fixture_open(state, 5);
@@ -157,7 +169,7 @@ static void test_lost_files(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
-    const struct CMUnitTest tests[] = {TEST(test_round_trip), TEST(test_the_budget), TEST(test_damage),
-                                       TEST(test_foreign_files), TEST(test_lost_files)};
+    const struct CMUnitTest tests[] = {TEST(test_round_trip), TEST(test_too_many_files), TEST(test_the_budget),
+                                       TEST(test_damage),     TEST(test_foreign_files),  TEST(test_lost_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

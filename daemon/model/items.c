@@ -79,7 +79,7 @@ uint32_t items_common(const struct items *a, const struct items *b)
 
 bool items_equal(const struct items *a, const struct items *b)
 {
-    if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) != 0) return false;
+    if (a->n != b->n || (a->n && memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) != 0)) return false;
     return !a->n_runs || !b->n_runs || common_runs(a, b, a->n) == a->n; /* without runs, equal ids are tokens */
 }
 
@@ -87,7 +87,7 @@ int items_compare(const struct items *a, const struct items *b)
 {
     uint32_t n = a->n < b->n ? a->n : b->n;
     if (!a->n_runs || !b->n_runs) {
-        int r = memcmp(a->ids, b->ids, n * sizeof(*a->ids));
+        int r = n ? memcmp(a->ids, b->ids, n * sizeof(*a->ids)) : 0;
         return r ? r : (a->n > b->n) - (a->n < b->n);
     }
     uint32_t i = items_common(a, b);

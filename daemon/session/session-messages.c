@@ -79,13 +79,13 @@ int session_add_media(struct session *x, size_t i, const struct proto_media *med
     struct session_content *c = &x->content;
     assert(i < c->n_messages);
     struct proto_message *m = &c->messages[i];
+    const size_t before = message_memory(m);
     struct proto_media *list = reallocarray(m->media, m->n_media + 1, sizeof(*list));
     if (!list) return -ENOMEM;
-    c->message_bytes -= message_memory(m);
     m->media = list;
     list[m->n_media] = *media;
     blob_ref(list[m->n_media++].file);
-    c->message_bytes += message_memory(m);
+    c->message_bytes += message_memory(m) - before;
     session_changed(x);
     return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/memory.h"
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static atomic_long left = -1;    /* allocations until the one that fails; negative: none does */
 static atomic_size_t size_fails; /* 0: none does */
@@ -61,14 +63,30 @@ void *__wrap_calloc(size_t n, size_t size)
     return memory_fails() ? NULL : __real_calloc(n, size);
 }
 
+/* Memory always moves, and what is read in the old place is wrong. */
+static void *moved(void *p, size_t n)
+{
+    void *to = __real_malloc(n);
+    const size_t had = malloc_usable_size(p);
+    if (!to) return NULL;
+    memcpy(to, p, had < n ? had : n);
+    memset(p, 0xa5, had);
+    __asm__ volatile("" ::"r"(p) : "memory"); /* or the compiler would leave it out */
+    free(p);
+    return to;
+}
+
 void *__wrap_realloc(void *p, size_t n)
 {
-    return memory_fails() ? NULL : __real_realloc(p, n);
+    if (memory_fails()) return NULL;
+    return p && n ? moved(p, n) : __real_realloc(p, n);
 }
 
 void *__wrap_reallocarray(void *p, size_t n, size_t size)
 {
-    return memory_fails() ? NULL : __real_reallocarray(p, n, size);
+    size_t bytes;
+    if (memory_fails()) return NULL;
+    return p && !__builtin_mul_overflow(n, size, &bytes) && bytes ? moved(p, bytes) : __real_reallocarray(p, n, size);
 }
 
 char *__wrap_strdup(const char *s)

@@ -15,10 +15,15 @@ static struct fixture *fixture_of(const struct backend *b)
 static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
     struct fixture *f = fixture_of(b);
-    assert_in_range(group, 0, f->cache.state);
-    ++*(group ? &f->state_reads : &f->reads);
+    assert_in_range(group, 0, b->hparams.n_groups - 1);
+    const bool is_state = group && group == f->cache.state;
+    if (is_state)
+        f->state_reads++;
+    else if (group == 0)
+        f->reads++;
     if (f->broken) return error_say(-EIO, "the device has failed");
-    memcpy(out, group ? f->states[block] : f->blocks[block], group ? FIXTURE_STATE : FIXTURE_PAYLOAD);
+    const void *from = is_state ? f->states[block] : group ? f->windows[block] : f->blocks[block];
+    memcpy(out, from, kv_group_payload(&b->hparams.groups[group]));
     return 0;
 }
 
@@ -68,6 +73,14 @@ void fixture_recurrent(struct fixture *f)
     f->backend.kv_blocks[1] = FIXTURE_STATES;
 }
 
+void fixture_windowed(struct fixture *f)
+{
+    f->backend.hparams.groups[1] =
+        (struct kv_group){.kind = KV_WINDOW, .window = KV_BLOCK, .bytes_per_token = FIXTURE_WINDOW / KV_BLOCK};
+    f->backend.hparams.n_groups = 2;
+    f->backend.kv_blocks[1] = FIXTURE_BLOCKS;
+}
+
 void fixture_open(struct fixture *f)
 {
     f->cache = (struct kv_cache){0};
@@ -103,6 +116,16 @@ struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, i
     if (parent) prefix_unref(c->prefix, parent);
     kv_pool_unref(c->pools[0], block);
     return node;
+}
+
+void fixture_add_window(struct fixture *f, struct prefix_node *n, int32_t value)
+{
+    struct kv_cache *c = &f->cache;
+    uint32_t block;
+    assert_int_equal(kv_pool_take(c->pools[1], &block), 0);
+    memset(f->windows[block], value, FIXTURE_WINDOW);
+    prefix_window_attach(c->prefix, n, 1, block, KV_BLOCK);
+    kv_pool_unref(c->pools[1], block);
 }
 
 void fixture_add_state(struct fixture *f, struct prefix_node *n, int32_t value)

@@ -11,8 +11,9 @@
 #include <cmocka.h>
 
 #define FIXTURE_BLOCKS  12
-#define FIXTURE_PAYLOAD (KV_BLOCK * 4) /* bytes of a block */
-#define FIXTURE_FILE    DISK_UNIT      /* what its file counts */
+#define FIXTURE_PAYLOAD (KV_BLOCK * 4)        /* bytes of a block */
+#define FIXTURE_FILE    DISK_UNIT             /* what its file counts */
+#define FIXTURE_WINDOW  (2 * FIXTURE_PAYLOAD) /* bytes of a block of layers with a window */
 #define FIXTURE_STATES  6
 #define FIXTURE_STATE   4096 /* bytes of a recurrent state; its file counts 2 FIXTURE_FILE */
 
@@ -20,6 +21,7 @@ struct fixture {
     struct kv_cache cache;
     struct backend backend;
     uint8_t blocks[FIXTURE_BLOCKS][FIXTURE_PAYLOAD];
+    uint8_t windows[FIXTURE_BLOCKS][FIXTURE_WINDOW];
     uint8_t states[FIXTURE_STATES][FIXTURE_STATE];
     unsigned reads, state_reads; /* calls of kv_read, for blocks and for states */
     bool unknown;                /* the model's identity is not known yet */
@@ -38,12 +40,15 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 void fixture_recurrent(struct fixture *f);             /* before fixture_open: the model has recurrent layers too */
+void fixture_windowed(struct fixture *f);              /* before fixture_open: it has layers with a window instead */
 void fixture_open(struct fixture *f);                  /* kv_cache_new; blocks may be kept on disk */
 void fixture_close(struct fixture *f, uint64_t until); /* kv_cache_free; all blocks are free */
 
 /* A block of tokens that are all @token, the child of @parent (NULL: of the root of the public namespace), with bytes
  * that depend on @token. Only the index refers to it. */
 struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, int32_t token);
+/* Gives the node a block of the layers with a window, with bytes that depend on @value. Only the index refers to it. */
+void fixture_add_window(struct fixture *f, struct prefix_node *n, int32_t value);
 /* Gives the node a state that the end of a turn left, with bytes that depend on @value. Only the index refers to it. */
 void fixture_add_state(struct fixture *f, struct prefix_node *n, int32_t value);
 /* The node of one block of @token in memory or on disk; NULL: none. */

@@ -144,6 +144,81 @@ static void test_room_is_gone(void **state)
     }
 }
 
+/* Files are removed by one of two jobs at a time, and not beside two that write. */
+static void test_trim_waits_for_jobs(void **state)
+{
+    struct fixture *f = *state;
+    struct kv_cache *c = &f->cache;
+    open_with_room(f, 9, 3);
+    fixture_add_state(f, fixture_find(f, 1), 11);
+    write_all(f);
+    for (int32_t i = 2; i <= 3; i++) fixture_add_state(f, fixture_find(f, i), 10 + i);
+    fixture_hold(f);
+    idle(f);
+    spill_turn(c, clock_usec + IDLE_USEC, 1000);
+    spill_turn(c, clock_usec + 2 * IDLE_USEC, 1000);
+    assert_int_equal(f->jobs.out, 2);
+    disk_limit(spill_states(c), 0, 0);
+    spill_turn(c, clock_usec + 10 * IDLE_USEC, 1001);
+    assert_int_equal(f->jobs.out, 2);
+    fixture_release(f);
+    assert_int_equal(fixture_deliver(f), 2);
+    spill_turn(c, clock_usec + 20 * IDLE_USEC, 1002);
+    assert_int_equal(fixture_deliver(f), 1);
+    assert_int_equal(state_files(f), 0);
+}
+
+/* A block of which a window has left memory is written without that part, and found so. */
+static void test_windows(void **state)
+{
+    struct fixture *f = *state;
+    fixture_windowed(f);
+    fixture_open(f);
+    assert_int_equal(f->cache.n_groups, 2);
+    for (int32_t i = 1; i <= 2; i++) {
+        struct prefix_node *n = fixture_add(f, NULL, i);
+        if (i == 2) fixture_add_window(f, n, 50);
+    }
+    write_all(f);
+    fixture_close(f, 0);
+    fixture_open(f);
+    assert_int_equal(files(f), 2);
+    for (int32_t i = 1; i <= 2; i++) {
+        uint8_t got[FIXTURE_PAYLOAD + FIXTURE_WINDOW], want[sizeof(got)];
+        struct prefix_info info;
+        memset(got, 99, sizeof(got));
+        memset(want, i, FIXTURE_PAYLOAD);
+        memset(want + FIXTURE_PAYLOAD, i == 1 ? 99 : 50, FIXTURE_WINDOW);
+        prefix_info(fixture_find(f, i), &info);
+        assert_int_equal(info.lacks, i == 1 ? 2 : 0);
+        assert_int_equal(disk_read(spill_disk(&f->cache), &info, got), 0);
+        assert_memory_equal(got, want, sizeof(want));
+    }
+}
+
+/* A block of an image is found too. */
+static void test_runs(void **state)
+{
+    static const struct item_run image = {.n = KV_BLOCK, .kind = ITEM_IMAGE, .digest = {1, 2, 3}};
+    int32_t ids[KV_BLOCK];
+    const struct items items = {.ids = ids, .n = KV_BLOCK, .runs = &image, .n_runs = 1};
+    struct fixture *f = *state;
+    struct kv_cache *c = &f->cache;
+    struct prefix_node *n;
+    uint32_t block, found;
+    for (uint32_t i = 0; i < KV_BLOCK; i++) ids[i] = ITEM_EMBD;
+    fixture_open(f);
+    assert_int_equal(kv_pool_take(c->pools[0], &block), 0);
+    assert_int_equal(prefix_add(c->prefix, &c->public_namespace, NULL, items, block, 1000, &n), 0);
+    kv_pool_unref(c->pools[0], block);
+    write_all(f);
+    fixture_close(f, 0);
+    fixture_open(f);
+    assert_int_equal(files(f), 1);
+    assert_non_null(prefix_child(c->prefix, &c->public_namespace, NULL, items, &found));
+    assert_int_equal(found, KV_BLOCK);
+}
+
 /* More files than the first part of the list holds are found. */
 static void test_many_files(void **state)
 {
@@ -196,12 +271,16 @@ static void test_flush_without_room(void **state)
     write_all(f);
     fixture_add_state(f, fixture_find(f, 2), 12);
     prefix_state_use(f->cache.prefix, fixture_find(f, 1));
-    f->state_reads = 0;
+    fixture_add(f, NULL, 3);
+    for (int32_t i = 1; i <= 2; i++) prefix_touch(f->cache.prefix, fixture_find(f, i));
+    disk_limit(spill_disk(&f->cache), 2 * FIXTURE_FILE, 0);
+    f->reads = f->state_reads = 0;
     assert_int_equal(warnings_begin(), 0);
     spill_flush(&f->cache, UINT64_MAX);
     assert_string_equal(warnings_end(), "");
-    assert_int_equal(f->state_reads, 0);
+    assert_int_equal(f->reads + f->state_reads, 0);
     assert_true(has_state(f, 1) && !has_state(f, 2));
+    for (int32_t i = 1; i <= 3; i++) assert_int_equal(fixture_on_disk(f, i), i < 3);
 }
 
 /* --- time --- */
@@ -297,6 +376,9 @@ int main(void)
         TEST(test_victim_stays),
         TEST(test_victim_of_a_state_stays),
         TEST(test_room_is_gone),
+        TEST(test_trim_waits_for_jobs),
+        TEST(test_windows),
+        TEST(test_runs),
         TEST(test_many_files),
         TEST(test_flush_replaces_an_orphan),
         TEST(test_flush_without_room),

@@ -109,6 +109,7 @@ static int first(struct iovec *to, const struct iovec *v, int n)
 static bool open_fails(const char *name)
 {
     const size_t n = strlen(name), end = plan.suffix ? strlen(plan.suffix) : 0;
+    if (end && plan.suffix[0] != '.' && n != end) return false;
     return n >= end && (!end || strcmp(name + n - end, plan.suffix) == 0) && fails(CALL_OPEN);
 }
 

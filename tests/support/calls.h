@@ -26,7 +26,8 @@ enum call {
 
 /* The call behind the next @n of its kind fails with @error, and no other; 0: it returns 0 and does nothing. */
 void calls_fail(enum call which, unsigned long n, int error);
-/* Only opens of names that end with @suffix are counted and fail; static text; NULL: all. */
+/* Only opens of names that end with @suffix, or are it if it begins with no dot, are counted and fail; static text;
+ * NULL: all. */
 void calls_name(const char *suffix);
 /* Reads and writes do at most @bytes at a time. */
 void calls_short(size_t bytes);

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+DEFINE_CLEANUP(DIR *, closedir)
+
 enum { RECOUNT_PART = 10 }; /* at most about this part of the time is spent on counting */
 
 struct list {
@@ -53,12 +55,10 @@ static int list_dir(struct list *l, struct disk *d, DIR *dir)
 static int list_all(struct list *l, struct disk *d)
 {
     int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    int r = dir ? list_dir(l, d, dir) : -errno;
-    if (dir)
-        closedir(dir);
-    else
-        closep(&fd);
+    _cleanup_(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir) return list_dir(l, d, dir);
+    int r = -errno;
+    closep(&fd);
     return r;
 }
 

@@ -53,7 +53,10 @@ static void test_truncated(void **state)
     uint8_t bytes[FIXTURE_FILE + 1];
     begin(*state, bytes);
     for (size_t n = 0; n <= FIXTURE_FILE + 1; n++)
-        if (n != FIXTURE_FILE) expect_bad(*state, bytes, n);
+        if (n != FIXTURE_FILE) {
+            expect_bad(*state, bytes, n);
+            assert_non_null(strstr(error_text(-EBADMSG), "is truncated or has another size"));
+        }
     fixture_put(place_path(*state, "good"), bytes, FIXTURE_FILE); /* the bytes themselves are valid */
     struct prefix_info info = fixture_info(BLOCK);
     struct disk_config c = fixture_config(*state);

@@ -160,14 +160,16 @@ static void test_made_by_another(void **state)
 static struct {
     struct partfile file;
     unsigned sleeps;
+    bool slow;
 } maker;
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
+    assert_true(maker.file.fd > 0); /* there is another process */
     assert_true(time->tv_sec == 0 && time->tv_nsec == 1000000 && !left);
-    if (++maker.sleeps < 3) return 0;
+    if (++maker.sleeps < 3 || maker.slow) return 0;
     assert_int_equal(write(maker.file.fd, &before, sizeof(before)), sizeof(before));
     assert_int_equal(partfile_commit(&maker.file), 0);
     return 0;
@@ -183,6 +185,20 @@ static void test_waits_for_another(void **state)
     assert_int_equal(maker.sleeps, 3);
     assert_memory_equal(&s, &before, sizeof(s));
     partfile_end(&maker.file);
+    maker.file = (struct partfile)PARTFILE_INIT;
+}
+
+static void test_does_not_wait_for_ever(void **state)
+{
+    struct place *p = *state;
+    struct namespace_secret s = before;
+    maker.slow = true;
+    assert_int_equal(partfile_begin(&maker.file, p->dir, "secret"), 0);
+    assert_int_equal(namespace_secret_load(&s, p->dir), -ENOENT);
+    assert_non_null(strstr(error_text(-ENOENT), "/secret was removed by another program"));
+    assert_memory_equal(&s, &before, sizeof(s));
+    partfile_end(&maker.file);
+    maker.file = (struct partfile)PARTFILE_INIT;
 }
 
 static void test_directory_cannot_be_made(void **state)
@@ -191,6 +207,7 @@ static void test_directory_cannot_be_made(void **state)
     struct namespace_secret s = before;
     fixture_put(place_path(p, "file"), "", 0);
     assert_int_equal(namespace_secret_load(&s, place_path(p, "file/state")), -ENOTDIR);
+    assert_non_null(strstr(error_text(-ENOTDIR), "/file is not a directory"));
     assert_memory_equal(&s, &before, sizeof(s));
 }
 
@@ -199,8 +216,15 @@ static void test_directory_cannot_be_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_no_random_numbers), T(test_write_fails),     T(test_open_fails),        T(test_secret_cannot_be_opened),
-        T(test_read_fails),        T(test_made_by_another), T(test_waits_for_another), T(test_directory_cannot_be_made),
+        T(test_no_random_numbers),
+        T(test_write_fails),
+        T(test_open_fails),
+        T(test_secret_cannot_be_opened),
+        T(test_read_fails),
+        T(test_made_by_another),
+        T(test_waits_for_another),
+        T(test_does_not_wait_for_ever),
+        T(test_directory_cannot_be_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,20 @@ int __wrap_flock(int fd, int operation)
     return flock_error ? -1 : __real_flock(fd, operation);
 }
 
+static struct media_disk *beside; /* not NULL: a file of it is written while another one is */
+static int beside_result;
+
+int __real_futimens(int fd, const struct timespec times[2]);
+int __wrap_futimens(int fd, const struct timespec times[2]);
+
+int __wrap_futimens(int fd, const struct timespec times[2])
+{
+    struct media_disk *d = beside;
+    beside = NULL;
+    if (d) beside_result = fixture_put(d, 7, 2);
+    return __real_futimens(fd, times);
+}
+
 /* --- files without a directory --- */
 
 static int read_header(const struct media_file_header *made, uint64_t size, const char **wrong)
@@ -160,6 +174,19 @@ static void test_write_fails(void **state)
 }
 
 /* Another thread writes the same file: its temporary file stays. */
+/* Files that are being written take room too. */
+static void test_written_at_once(void **state)
+{
+    for (uint64_t room = 1; room <= 2; room++) {
+        struct media_disk *d = fixture_open(state, room);
+        beside = d;
+        assert_int_equal(fixture_put(d, 7, 1 + 10 * (uint32_t)room), 0);
+        assert_int_equal(beside_result, room == 1 ? -EDQUOT : 0);
+        expect(d, room, 0);
+        media_disk_close(d);
+    }
+}
+
 static void test_written_twice(void **state)
 {
     struct media_disk *d = fixture_open(state, 100);
@@ -482,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_names),
         TEST(test_in_parts),
         TEST(test_write_fails),
+        TEST(test_written_at_once),
         TEST(test_written_twice),
         TEST(test_read_fails),
         TEST(test_open_fails),

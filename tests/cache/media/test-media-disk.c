@@ -47,11 +47,21 @@ static void test_round_trip(void **state)
 static void test_too_many_files(void **state)
 {
     struct media_disk *d = fixture_open(state, 2 * MEDIA_ENTRIES_MAX);
-    for (uint32_t i = 0; i <= MEDIA_ENTRIES_MAX; i++) assert_int_equal(fixture_put(d, 7, i), 0);
+    char first[128], kept[64];
+    fixture_path(state, 0, first);
+    snprintf(kept, sizeof(kept), "%s/kept", ((struct place *)*state)->dir);
+    for (uint32_t i = 0; i <= MEDIA_ENTRIES_MAX; i++) {
+        assert_int_equal(fixture_put(d, 7, i), 0);
+        if (i == 0) assert_int_equal(link(first, kept), 0);
+    }
     assert_int_equal(fixture_stats(d).files, MEDIA_ENTRIES_MAX);
     assert_int_equal(fixture_get(d, 0), -ENOENT); /* had to go for the last */
     assert_int_equal(fixture_get(d, 1), 0);
     assert_int_equal(fixture_get(d, MEDIA_ENTRIES_MAX), 0);
+    media_disk_close(d);
+    assert_int_equal(rename(kept, first), 0); /* one too many at the start */
+    d = fixture_open(state, 2 * MEDIA_ENTRIES_MAX);
+    assert_true(fixture_stats(d).files == MEDIA_ENTRIES_MAX && fixture_stats(d).damaged == 1);
     media_disk_close(d);
 }
 

@@ -250,6 +250,30 @@ static void test_disk(void **state)
     assert_int_equal(kv_pool_free_blocks(c->pool), 2 * CHAIN - 5);
 }
 
+/* Each of many users gives its blocks, wherever the table of users has it. */
+static void test_every_user(void **state)
+{
+    enum { USERS = 16, SEEDS = 32 };
+    for (int seed = 0; seed < SEEDS; seed++) {
+        struct fixture rig;
+        struct kv_pool *pool;
+        fixture_init(&rig, USERS);
+        assert_int_equal(kv_pool_new(&pool, USERS), 0);
+        assert_int_equal(prefix_add_window(rig.p, pool, WINDOW), 0);
+        for (int i = 0; i < USERS; i++) {
+            struct prefix_node *n;
+            uint32_t block;
+            assert_int_equal(fixture_add(&rig, NULL, 100 + i, KV_BLOCK, (uid_t)(1000 + i), &n), 0);
+            assert_int_equal(kv_pool_take(pool, &block), 0);
+            prefix_window_attach(rig.p, n, 1, block, KV_BLOCK);
+            kv_pool_unref(pool, block);
+        }
+        assert_int_equal(prefix_window_evict(rig.p, 1, USERS, NULL, NULL), USERS);
+        fixture_fini(&rig);
+        kv_pool_free(pool);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +283,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_trim, setup, teardown),
         cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_every_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,7 +288,7 @@ static void flush(struct kv_cache *c, uint64_t until)
         }
     }
     if (r < 0) log_warning("not all KV blocks were written to disk: %s", error_text(r));
-    if (blocks) log_debug("%llu blocks of KV written", (unsigned long long)blocks);
+    log_debug("%llu blocks of KV written", (unsigned long long)blocks);
 }
 
 void spill_flush(struct kv_cache *c, uint64_t until)

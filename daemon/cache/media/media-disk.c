@@ -59,7 +59,7 @@ static int open_file(const struct media_disk *d, const char *name, struct stat *
     return -EBADMSG;
 }
 
-/* Index a file. 0, also if it may be read later; -EBADMSG; -ENOMEM. */
+/* Index a file. 0, also if it may be read later; -EBADMSG; -ENOBUFS: it is one too many; -ENOMEM. */
 static int index_file(struct media_disk *d, const char *name, const uint64_t id[2])
 {
     struct media_file_header h;
@@ -76,8 +76,7 @@ static int index_file(struct media_disk *d, const char *name, const uint64_t id[
                                   .uid = h.uid,
                                   .bytes = (uint64_t)st.st_size,
                                   .used = (uint64_t)st.st_mtim.tv_sec * SECOND + (uint64_t)st.st_mtim.tv_nsec};
-    r = media_table_add(&d->table, &x);
-    return r == -ENOBUFS ? -EBADMSG : r; /* one too many */
+    return media_table_add(&d->table, &x);
 }
 
 static int scan(struct media_disk *d)

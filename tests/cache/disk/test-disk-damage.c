@@ -282,6 +282,7 @@ static void test_directory_in_place(void **state)
     assert_int_equal(fixture_write(d, OTHER), 0);
     assert_int_equal(fixture_scan(d)->n, 1);
     assert_int_equal(fixture_read(d, BLOCK), -EBADMSG);
+    assert_non_null(strstr(error_text(-EBADMSG), "is not a regular file"));
     int r = fixture_write(d, BLOCK);
     assert_int_equal(r, -EISDIR);
     assert_non_null(strstr(error_text(r), path));

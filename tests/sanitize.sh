@@ -45,14 +45,17 @@ trap 'rm -rf "$tmp"' EXIT
 # Each line: a program, as seen from the build folder, and its arguments.
 meson introspect "$build" --tests | python3 -c '
 import json, os, sys
-build, names = sys.argv[1], sys.argv[2:]
-for t in json.load(sys.stdin):
-    program = os.path.relpath(t["cmd"][0], build)
-    if any(program.startswith("tests/" + n) for n in names):
-        print(program, *t["cmd"][1:])
-' "$build" "$@" | sort >"$tmp/tests"
+build, needed, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+files = {t["id"]: t["filename"] for t in json.load(open(build + "/meson-info/intro-targets.json"))}
+with open(needed, "w") as out:
+    for t in json.load(sys.stdin):
+        program = os.path.relpath(t["cmd"][0], build)
+        if any(program.startswith("tests/" + n) for n in names):
+            print(program, *t["cmd"][1:])
+            print(*(os.path.relpath(f, build) for d in t["depends"] for f in files.get(d, [])), sep="\n", file=out)
+' "$build" "$tmp/needed" "$@" | sort >"$tmp/tests"
 [ -s "$tmp/tests" ] || { echo "sanitize: no test has such a name: $*" >&2; exit 2; }
-cut -d' ' -f1 "$tmp/tests" | sort -u | xargs ninja -C "$build" -j "${HOB_JOBS:-$(nproc)}" >"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+sort -u "$tmp/needed" | xargs ninja -C "$build" -j "${HOB_JOBS:-$(nproc)}" >"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
 
 passed=0
 failed=0

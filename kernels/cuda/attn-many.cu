@@ -9,15 +9,24 @@
 
 #define WARPS   4
 #define THREADS (WARPS * CUDA_WARP)
-/* Lanes of a warp: the queries' lane, 0 … 3, and that of keys and dims, 0 … 7. */
+
+/* Lanes of a warp: the queries' lane, 0 … 3, and that of keys and dims, 0 … 7. Each half of a warp reads shared memory
+ * at once only if the lanes of a pair, or lane i and lane i ^ 2, want the same 16 bytes: so bits 0 and 4 are the
+ * queries'. */
 __device__ static inline uint32_t query_lane()
 {
-    return threadIdx.x % CUDA_WARP / 8;
+    return (threadIdx.x & 1) | (threadIdx.x >> 3 & 2);
 }
 
 __device__ static inline uint32_t key_lane()
 {
-    return threadIdx.x % 8;
+    return threadIdx.x >> 1 & 7;
+}
+
+/* The lane of the same queries and keys @key. */
+__device__ static inline uint32_t lane_of_key(uint32_t key)
+{
+    return (threadIdx.x & 17) | key << 1;
 }
 
 /* The KV head of a CTA: those of a tile follow each other, so that large tiles begin first for all heads. */
@@ -40,16 +49,8 @@ template <int R, int D, int BLOCKS> struct room {
 /* exp of a number that is not above 0, or of a NaN. */
 __device__ static inline float exp_below(float x)
 {
-    const float t = fma_(x, EXP_LOG2E, EXP_MAGIC), n = t - EXP_MAGIC;
-    float r = fma_(n, -EXP_LN2_HI, x), p = EXP_C6;
-    r = fma_(n, -EXP_LN2_LO, r);
-    p = fma_(p, r, EXP_C5);
-    p = fma_(p, r, EXP_C4);
-    p = fma_(p, r, EXP_C3);
-    p = fma_(p, r, EXP_C2);
-    p = fma_(p, r, 1.0f);
-    p = fma_(p, r, 1.0f);
-    return x < EXP_MIN ? 0.0f : __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
+    const float p = exp_within(x); /* without a branch */
+    return x < EXP_MIN ? 0.0f : p;
 }
 
 /* --- K and V --- */
@@ -91,7 +92,7 @@ __device__ static inline void read8(const uint8_t *from, uint32_t dim, uint32_t 
 }
 
 /* Convert a block to f32. */
-template <int type, int D>
+template <int type, int D, bool whole>
 __device__ static inline void stage(const uint8_t *k, const uint8_t *v, uint32_t dim, float (*to_k)[CUDA_ATTN_KEYS],
                                     float (*to_v)[8 * D])
 {
@@ -102,15 +103,15 @@ __device__ static inline void stage(const uint8_t *k, const uint8_t *v, uint32_t
 #pragma unroll
         for (int u = 0; u < n; u++) {
             const uint32_t i = threadIdx.x + (first + u) * THREADS;
-            if (i >= dim * 4) break;
+            if (!whole && i >= dim * 4) break;
             read8<type, false>(k, dim, i, x[u]);
             read8<type, true>(v, dim, i, y[u]);
         }
 #pragma unroll
         for (int u = 0; u < n; u++) {
             const uint32_t i = threadIdx.x + (first + u) * THREADS;
-            if (i >= dim * 4) break;
-            float *to = &to_v[8 * i / dim][8 * i % dim];
+            if (!whole && i >= dim * 4) break;
+            float *to = whole ? to_v[0] + 8 * i : &to_v[8 * i / dim][8 * i % dim];
 #pragma unroll
             for (int e = 0; e < 8; e++) to_k[i / 4][e * 4 + i % 4] = x[u][e];
             *(float4 *)to = make_float4(y[u][0], y[u][1], y[u][2], y[u][3]);
@@ -167,17 +168,17 @@ template <int R, bool MAX> __device__ static inline float reduce(float x[R])
     int n = R;
 #pragma unroll
     for (int h = 4; h; h /= 2) {
-        const bool upper = threadIdx.x & h;
+        const bool upper = key_lane() & h;
         if (n > 1) {
             n /= 2;
 #pragma unroll
             for (int i = 0; i < n; i++) {
                 const float keep = upper ? x[i + n] : x[i];
-                const float got = __shfl_xor_sync(ALL, upper ? x[i] : x[i + n], h);
+                const float got = __shfl_xor_sync(ALL, upper ? x[i] : x[i + n], 2 * h);
                 x[i] = MAX ? fmaxf(keep, got) : keep + got;
             }
         } else {
-            const float got = __shfl_xor_sync(ALL, x[0], h);
+            const float got = __shfl_xor_sync(ALL, x[0], 2 * h);
             x[0] = MAX ? fmaxf(x[0], got) : x[0] + got;
         }
     }
@@ -187,15 +188,22 @@ template <int R, bool MAX> __device__ static inline float reduce(float x[R])
 /* The value of query @r, which a lane of it owns. */
 template <int R> __device__ static inline float of_query(float x, int r)
 {
-    return __shfl_sync(ALL, x, query_lane() * 8 + r * (8 / R));
+    return __shfl_sync(ALL, x, lane_of_key(r * (8 / R)));
 }
 
-/* Where the weights of the lane's queries for key @j lie, of each 4 of them. A store of 8 keys meets different banks.
- */
+/* Where the weights of the lane's queries for key @j lie, of each 4 of them. Eight lanes that store at once, of two
+ * queries' lanes and four keys, meet different banks. */
 template <int R> __device__ static inline uint32_t place(uint32_t j, int part)
 {
-    if (R < 8) return j * (4 * R) + query_lane() * R;
-    return j * (4 * R) + (query_lane() * 2 ^ (j & 6)) * 4 + ((part ^ j) & 1) * 4;
+    const uint32_t other = R > 2 ? j & 2 : j >> 1 & 2;
+    return j * (4 * R) + (query_lane() ^ other) * R + (R > 4 ? (part ^ j) & 1 : 0) * 4;
+}
+
+/* A power of two, at most 1: products with it are exact, or too small to change exp. */
+__device__ static inline bool is_even(float scale)
+{
+    const uint32_t bits = __float_as_uint(scale);
+    return !(bits & 0x7fffff) && bits >= 0x00800000 && bits <= 0x3f800000;
 }
 
 /* What a lane has of its queries. It owns one of them: m and l are that one's. */
@@ -205,7 +213,7 @@ template <int R, int D> struct lane_of {
 
 /* The softmax of a block: scores -> weights in shared memory; @c: the factors of what was there before. @mask: the keys
  * that a query sees, from the lane's first on, unless it is ALL that are seen. */
-template <int R, int D, bool CAP, bool EVERY>
+template <int R, int D, bool CAP, bool EVERY, bool EVEN>
 __device__ static inline void weigh(const struct cuda_attn &a, struct lane_of<R, D> &x, float s[R][4],
                                     const uint32_t mask[R], float *p, float c[R])
 {
@@ -214,13 +222,13 @@ __device__ static inline void weigh(const struct cuda_attn &a, struct lane_of<R,
     for (int r = 0; r < R; r++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[r][i] = s[r][i] * a.scale;
+            if (!EVEN) s[r][i] = s[r][i] * a.scale;
             if (CAP) s[r][i] = softcap_(s[r][i], a.cap);
             if (!EVERY && !(mask[r] >> 8 * i & 1)) s[r][i] = NOTHING;
         }
         t[r] = fmaxf(fmaxf(s[r][0], s[r][1]), fmaxf(s[r][2], s[r][3]));
     }
-    const float top = reduce<R, true>(t) + 0.0f;
+    const float most = reduce<R, true>(t), top = (EVEN ? most * a.scale : most) + 0.0f;
     const float factor = x.m != NOTHING && top > x.m ? exp_below(x.m - top) : 1.0f;
     x.m = fmaxf(x.m, top);
 #pragma unroll
@@ -230,7 +238,8 @@ __device__ static inline void weigh(const struct cuda_attn &a, struct lane_of<R,
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* without a branch */
             const uint32_t seen = EVERY ? ~0u : 0u - (mask[r] >> 8 * i & 1);
-            s[r][i] = __uint_as_float(__float_as_uint(exp_below(s[r][i] - m)) & seen);
+            const float v = EVEN ? fma_(s[r][i], a.scale, -m) : s[r][i] - m;
+            s[r][i] = __uint_as_float(__float_as_uint(exp_below(v)) & seen);
         }
         t[r] = (s[r][0] + s[r][2]) + (s[r][1] + s[r][3]);
     }
@@ -256,6 +265,17 @@ __device__ static inline void read_key(const float *p, const float *v, uint32_t 
     for (int d = 0; d < D; d += 4) read<4>(e + d, v + j * 8 * D + d * 8);
 }
 
+/* The same of a key of eight, number @j, where @p are those of the keys 0 and 2 (R is 2: 4) at their places. */
+template <int R, int D>
+__device__ static inline void read_near(const float *const p[2], const float *v, uint32_t j, float w[R], float e[D])
+{
+    const float *from = p[R > 2 ? j >> 1 & 1 : j >> 2] + j * (4 * R);
+#pragma unroll
+    for (int r = 0; r < R; r += 4) read < R<4 ? R : 4>(w + r, from + (R > 4 ? (r / 4 ^ j) & 1 : 0) * 4);
+#pragma unroll
+    for (int d = 0; d < D; d += 4) read<4>(e + d, v + j * 8 * D + d * 8);
+}
+
 /* o = o c + p v, keys ascending. @all: all queries of the warp see all keys; else those of @mask, of the keys [lo, hi).
  */
 template <int R, int D>
@@ -268,16 +288,19 @@ __device__ static inline void add_values(struct lane_of<R, D> &x, const float *p
         for (int d = 0; d < D; d++) x.o[r][d] = x.o[r][d] * c[r];
     float w[R], e[D];
     if (all) {
+        const float *near[2] = {p + query_lane() * R, p + (query_lane() ^ 2) * R};
 #pragma unroll 1
-        for (uint32_t j0 = 0; j0 < CUDA_WARP; j0 += 8)
+        for (uint32_t j0 = 0; j0 < CUDA_WARP; j0 += 8) {
 #pragma unroll
             for (uint32_t j = 0; j < 8; j++) {
-                read_key<R, D>(p + j0 * 4 * R, v + j0 * 8 * D, j, w, e);
+                read_near<R, D>(near, v, j, w, e);
 #pragma unroll
                 for (int r = 0; r < R; r++)
 #pragma unroll
                     for (int d = 0; d < D; d++) x.o[r][d] = fma_(w[r], e[d], x.o[r][d]);
             }
+            near[0] += 8 * 4 * R, near[1] += 8 * 4 * R, v += 8 * 8 * D;
+        }
         return;
     }
 #pragma unroll 1
@@ -335,11 +358,13 @@ __device__ static inline void attend(const struct cuda_attn &a, struct room<R, D
         uint32_t mask[R];
         all[b] = __all_sync(ALL, y.begin <= block && y.end >= block + CUDA_WARP);
         any[b] = __any_sync(ALL, y.first < block + CUDA_WARP && y.last > block);
-        if (all[b]) {
-            weigh<R, D, CAP, true>(a, x, s[b], mask, at.p[warp][b], c[b]);
+        if (all[b] && !CAP && D != 16 && is_even(a.scale)) { /* that of 128 dims is none, as a rule */
+            weigh<R, D, CAP, true, true>(a, x, s[b], mask, at.p[warp][b], c[b]);
+        } else if (all[b]) {
+            weigh<R, D, CAP, true, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
         } else if (any[b]) {
             masks<R>(&at.seen[row], block, lane, mask);
-            weigh<R, D, CAP, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
+            weigh<R, D, CAP, false, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
         }
     }
     __syncwarp();
@@ -412,7 +437,10 @@ __device__ static inline void attention(const struct cuda_attn &a)
         for (int b = 0; b < BLOCKS; b++) {
             if (pos + b * CUDA_WARP >= t.to) break;
             const uint8_t *k = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP + b], head_of(a));
-            stage<type, D>(k, k + a.kv.half, a.dim, at.k[b], at.v[b]);
+            if (a.dim == 8 * D)
+                stage<type, D, true>(k, k + a.kv.half, 8 * D, at.k[b], at.v[b]);
+            else
+                stage<type, D, false>(k, k + a.kv.half, a.dim, at.k[b], at.v[b]);
         }
         __syncthreads();
         if (__any_sync(ALL, y.first < pos + BLOCKS * CUDA_WARP && y.last > pos)) attend<R, D, CAP>(a, at, x, y, pos);

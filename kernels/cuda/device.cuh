@@ -51,7 +51,8 @@ __device__ static inline float fma_(float a, float b, float c)
     return __fmaf_rn(a, b, c);
 }
 
-__device__ static inline float exp_(float x)
+/* exp of what is neither below EXP_MIN nor above EXP_MAX. */
+__device__ static inline float exp_within(float x)
 {
     float t = fma_(x, EXP_LOG2E, EXP_MAGIC), n = t - EXP_MAGIC;
     float r = fma_(n, -EXP_LN2_HI, x);
@@ -63,7 +64,12 @@ __device__ static inline float exp_(float x)
     p = fma_(p, r, EXP_C2);
     p = fma_(p, r, 1.0f);
     p = fma_(p, r, 1.0f);
-    p = __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
+    return __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
+}
+
+__device__ static inline float exp_(float x)
+{
+    const float p = exp_within(x);
     return x < EXP_MIN ? 0.0f : x <= EXP_MAX ? p : x + __uint_as_float(0x7f800000u); /* a NaN stays one */
 }
 

@@ -31,6 +31,47 @@ extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
     for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
 }
 
+/* Four values of a query: pairs that lie side by side, or two of them half a head apart. */
+__device__ static inline void rotate4(const struct cuda_heads &a, uint32_t token, uint32_t i)
+{
+    const uint32_t half = a.dim / 2, head = 4 * i / a.dim, in = 4 * i % a.dim / 2; /* in: the first of two pairs */
+    const uint32_t at = head * a.dim + (a.neox ? in : 2 * in), apart = a.neox ? half : 2;
+    const float *cs = angles_of(a, token, false) + in, by = a.warmth ? a.warmth[token] : 1.0f;
+    float *to = a.q + (uint64_t)token * a.heads * a.dim + at;
+    const float2 c = *(const float2 *)cs, s = *(const float2 *)(cs + half);
+    const float2 v = *(const float2 *)to, w = *(const float2 *)(to + apart);
+    float x[4] = {v.x, v.y, w.x, w.y};
+#pragma unroll
+    for (uint32_t n = 0; n < 4; n++)
+        if (a.q_bias) x[n] = x[n] + a.q_bias[at + n / 2 * apart + n % 2];
+    const float x0 = x[0], x1 = a.neox ? x[2] : x[1], y0 = a.neox ? x[1] : x[2], y1 = x[3];
+    const float p0 = fma_(x0, c.x, -(x1 * s.x)) * by, p1 = fma_(x0, s.x, x1 * c.x) * by;
+    const float r0 = fma_(y0, c.y, -(y1 * s.y)) * by, r1 = fma_(y0, s.y, y1 * c.y) * by;
+    *(float2 *)to = a.neox ? make_float2(p0, r0) : make_float2(p0, p1);
+    *(float2 *)(to + apart) = a.neox ? make_float2(p1, r1) : make_float2(r0, r1);
+}
+
+/* The same for queries that are rotated whole and have no norm, of a multiple of 4 dims, where no token slides. Grid:
+ * (tokens, heads * dim / 4 threads, rounded up, and KV heads / 4, rounded up). */
+extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
+    cuda_heads_plain(const __grid_constant__ struct cuda_heads a)
+{
+    begin();
+    extern __shared__ float shared[];
+    const uint32_t width = a.heads * a.dim / 4, ctas = (width + blockDim.x - 1) / blockDim.x;
+    if (blockIdx.y < ctas) {
+        const uint32_t i = blockIdx.y * blockDim.x + threadIdx.x;
+        if (i < width) rotate4(a, blockIdx.x, i);
+        return;
+    }
+    const uint32_t warp = threadIdx.x / CUDA_WARP, n = (blockIdx.y - ctas) * WARPS + warp;
+    const struct head h = {shared + warp * a.dim, a.dim, threadIdx.x % CUDA_WARP};
+    if (n < a.kv_heads)
+        place_key(a, h, blockIdx.x, n);
+    else if (n < 2 * a.kv_heads)
+        place_value(a, h, blockIdx.x, n - a.kv_heads);
+}
+
 /* The running result of four dims of a head. */
 struct merged {
     float m, l, o[4];

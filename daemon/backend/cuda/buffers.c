@@ -150,6 +150,7 @@ int cuda_find_kernels(struct cuda *c)
                {&c->kern.largest, "cuda_largest"},
                {&c->kern.heads, "cuda_heads"},
                {&c->kern.heads_many, "cuda_heads_many"},
+               {&c->kern.heads_plain, "cuda_heads_plain"},
                {&c->kern.kv_copy, "cuda_kv_copy"},
                {&c->kern.merge, "cuda_merge"},
                {&c->kern.merge_many, "cuda_merge_many"}};

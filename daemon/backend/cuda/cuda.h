@@ -62,7 +62,8 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, kv_copy, merge, merge_many, attn_few, decode;
+    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
+        attn_few, decode;
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
@@ -188,7 +189,7 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *view, bool quant
 /* Queries that a tile of attention should have in the pass's layer, for @n tokens in all. */
 uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
 
-#define CUDA_MANY_WARPS  8  /* of a CTA of cuda_heads_many and cuda_merge_many, */
+#define CUDA_MANY_WARPS  8  /* of a CTA of cuda_heads_many, cuda_heads_plain and cuda_merge_many, */
 #define CUDA_MANY_TOKENS 64 /* which are used for more tokens than that */
 
 #define CUDA_FEW_ROWS 16 /* most queries of a tile for which the kernels for few are used */
@@ -201,8 +202,12 @@ int cuda_find_attention(struct cuda *c);
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
                   const struct cuda_acts *acts);
 
-/* Copy the notes, and the embeddings and the angles of the batch, which the host has computed, to the device: of a
- * small batch at once, since the start of a copy takes longer than the copy. */
+/* Let the host embed the batch. The embeddings of a large one are copied to the device in pieces, each while the host
+ * computes the next, and the last while it writes the notes. */
+int cuda_embed_batch(struct cuda_pass *p);
+
+/* Copy the notes and the angles of the batch, and the embeddings of a small one, to the device: all of a small batch
+ * at once, since the start of a copy takes longer than the copy. */
 int cuda_upload_batch(struct cuda_pass *p);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.

@@ -39,14 +39,28 @@ struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
                                .v_norm = desc->attention.v_norm};
 }
 
+/* cuda_heads_plain computes it. */
+static bool is_plain(const struct cuda_heads *a)
+{
+    return a->rotates && a->rot == a->dim && a->dim % 4 == 0 && !a->q_norm && !a->unit && !a->q_sinks;
+}
+
+static unsigned divide(unsigned a, unsigned b)
+{
+    return (a + b - 1) / b;
+}
+
 int cuda_place_heads(const struct cuda_pass *p)
 {
     const struct cuda_heads a = cuda_heads_of(p);
     const uint32_t heads = a.heads + a.kv_heads;
-    const unsigned bytes = a.dim * (unsigned)sizeof(float);
+    const unsigned bytes = a.dim * (unsigned)sizeof(float), threads = CUDA_MANY_WARPS * CUDA_WARP;
     const struct cuda_grid one = {p->n, heads, CUDA_WARP, bytes},
-                           many = {p->n, (heads + CUDA_MANY_WARPS - 1) / CUDA_MANY_WARPS, CUDA_MANY_WARPS * CUDA_WARP,
-                                   CUDA_MANY_WARPS * bytes};
+                           many = {p->n, divide(heads, CUDA_MANY_WARPS), threads, CUDA_MANY_WARPS * bytes},
+                           plain = {p->n,
+                                    divide(a.heads * a.dim, 4 * threads) + divide(2 * a.kv_heads, CUDA_MANY_WARPS),
+                                    threads, CUDA_MANY_WARPS * bytes};
     if (p->n <= CUDA_MANY_TOKENS) return cuda_launch(&p->c->device, p->c->kern.heads, one, &a);
+    if (is_plain(&a)) return cuda_launch(&p->c->device, p->c->kern.heads_plain, plain, &a);
     return cuda_launch(&p->c->device, p->c->kern.heads_many, many, &a);
 }

@@ -110,8 +110,19 @@ static struct cuda_heads heads_args(const struct head_case *c, const struct cuda
                                .v_norm = c->v_norm};
 }
 
-/* @many: with the kernel for many tokens. */
-static void one_heads(struct head_case c, bool many)
+enum heads_kernel { HEADS_FEW, HEADS_MANY, HEADS_PLAIN };
+
+static void run_heads(const struct kv_case *y, enum heads_kernel kernel, uint32_t n, const struct cuda_heads *a)
+{
+    const unsigned bytes = (unsigned)(y->dim * sizeof(float)), heads = y->heads + y->kv_heads;
+    const struct cuda_grid few = {n, heads, 32, bytes}, many = {n, (heads + 7) / 8, 256, 8 * bytes},
+                           plain = {n, (y->heads * y->dim / 4 + 255) / 256 + (2 * y->kv_heads + 7) / 8, 256, 8 * bytes};
+    if (kernel == HEADS_FEW) dev_run("cuda_heads", few, a);
+    if (kernel == HEADS_MANY) dev_run("cuda_heads_many", many, a);
+    if (kernel == HEADS_PLAIN) dev_run("cuda_heads_plain", plain, a);
+}
+
+static void one_heads(struct head_case c, enum heads_kernel kernel)
 {
     const struct kv_case *y = &c.kv;
     const size_t nq = (size_t)c.n * y->heads * y->dim, nk = (size_t)c.n * y->kv_heads * y->dim;
@@ -133,12 +144,11 @@ static void one_heads(struct head_case c, bool many)
     }
     struct cuda_heads a = heads_args(&c, tokens, kv);
     a.q = kv_up(q, nq), a.k = kv_up(k, nk), a.v = kv_up(v, nk);
-    a.q_sinks = dev_poisoned(nq * sizeof(float));
-    const unsigned all_heads = y->heads + y->kv_heads, bytes = (unsigned)(y->dim * sizeof(float));
-    const struct cuda_grid g = {c.n, all_heads, 32, bytes}, of_many = {c.n, (all_heads + 7) / 8, 256, 8 * bytes};
-    dev_run(many ? "cuda_heads_many" : "cuda_heads", many ? of_many : g, &a);
+    if (kernel != HEADS_PLAIN) a.q_sinks = dev_poisoned(nq * sizeof(float));
+    run_heads(y, kernel, c.n, &a);
     same_floats(dev_down(a.q, nq * sizeof(float)), want, nq, "queries of dim %u", y->dim);
-    same_floats(dev_down(a.q_sinks, nq * sizeof(float)), sinks, nq, "queries for sinks of dim %u", y->dim);
+    if (a.q_sinks)
+        same_floats(dev_down(a.q_sinks, nq * sizeof(float)), sinks, nq, "queries for sinks of dim %u", y->dim);
     same_bytes(dev_down(kv, BLOCKS * y->stride), blocks, BLOCKS * y->stride, "KV of dim %u", y->dim);
     dev_reset();
 }
@@ -152,8 +162,10 @@ void check_cuda_heads(void **state)
         c.bias = rng_below(2), c.norm = rng_below(2), c.each = rng_below(2), c.rotates = rng_below(4);
         c.neox = rng_below(2), c.after = rng_below(3) == 0, c.unit = rng_below(4) == 0, c.warm = rng_below(3) == 0;
         c.v_norm = rng_below(4) == 0;
-        one_heads(c, false);
-        one_heads(c, true);
+        one_heads(c, HEADS_FEW);
+        one_heads(c, HEADS_MANY);
+        c.norm = c.unit = false, c.rotates = true, c.rot = c.kv.dim;
+        if (c.kv.dim % 4 == 0) one_heads(c, HEADS_PLAIN);
     }
 }
 

@@ -226,8 +226,8 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
 int cpu_open(struct cpu *c, const struct gguf *g, const struct backend_config *config);
 void cpu_close(struct cpu *c);
 
-/* Embed the tokens of the batch (cpu_lay_out) and take the angles of their positions: scratch.x, .cs and .sink_cs. */
-void cpu_embed(struct pass *p);
+/* Embed some tokens of the batch (cpu_lay_out) and take the angles of their positions: scratch.x, .cs and .sink_cs. */
+void cpu_embed(const struct pass *p, uint32_t first, uint32_t n);
 
 /* The factor of the queries of the pass's layer at a position (struct hparams_temperature); 1: none. */
 float cpu_temperature(const struct pass *p, uint32_t pos);

@@ -15,10 +15,15 @@
 
 /* --- operations on each token --- */
 
-void cpu_each(struct pass *p, compute_fn fn, uint32_t n)
+static uint32_t least_tokens(const struct pass *p)
 {
     const uint32_t least = (TOKEN_WORTH + p->c->base.hparams.dim - 1) / p->c->base.hparams.dim;
-    cpu_run(p, TIMING_VECTOR, fn, p, n, least < TOKENS_MOST ? least : TOKENS_MOST, TOKENS_MOST);
+    return least < TOKENS_MOST ? least : TOKENS_MOST;
+}
+
+void cpu_each(struct pass *p, compute_fn fn, uint32_t n)
+{
+    cpu_run(p, TIMING_VECTOR, fn, p, n, least_tokens(p), TOKENS_MOST);
 }
 
 static void each_token(struct pass *p, compute_fn fn)
@@ -57,13 +62,20 @@ static void finish_embedding(const struct pass *p, const struct token *t, float 
     if (e->norm) cpu_norm(p, x, x, e->norm, e->norm_bias, dim);
 }
 
+/* Some tokens of a pass. */
+struct some {
+    const struct pass *p;
+    uint32_t first;
+};
+
 static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    const struct pass *p = ctx;
+    const struct some *some = ctx;
+    const struct pass *p = some->p;
     struct cpu *c = p->c;
     const struct hparams *y = &c->base.hparams;
     const struct scratch *s = &c->scratch;
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = some->first + begin; i < some->first + end; i++) {
         const struct token *t = &s->tokens[i];
         float *x = s->x + i * y->dim;
         uint32_t at = t->pos - t->entry->pos;
@@ -83,9 +95,10 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     }
 }
 
-void cpu_embed(struct pass *p)
+void cpu_embed(const struct pass *p, uint32_t first, uint32_t n)
 {
-    each_token(p, embed_tokens);
+    struct some some = {p, first};
+    cpu_run(p, TIMING_VECTOR, embed_tokens, &some, n, least_tokens(p), TOKENS_MOST);
 }
 
 void cpu_norm(const struct pass *p, float *out, const float *x, const float *w, const float *bias, size_t n)
@@ -399,7 +412,7 @@ static void choose_kv(struct pass *p, uint32_t layers[KV_GROUPS_MAX], uint32_t l
 static void begin_layers(struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;
-    cpu_embed(p);
+    cpu_embed(p, 0, p->n);
     if (y->per_layer) cpu_embed_layers(p);
     if (y->altup.streams) cpu_altup_begin(p);
 }

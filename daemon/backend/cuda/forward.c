@@ -269,8 +269,9 @@ int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float
         return error_say(-EIO, "%s has failed; start hobd again, or with the device 'cpu'", c->device.name);
     p.n = p.cpu.n;
     r = cuda_device_use(&c->device);
+    if (!r) r = cuda_embed_batch(&p);
     if (!r) r = cuda_write_notes(&p, e, n);
-    if (r) return r;
-    cpu_embed(&p.cpu);
-    return run(&p, logits, hidden);
+    if (!r) return run(&p, logits, hidden);
+    cuda_wait(&c->device); /* the copies read what the next pass writes */
+    return r;
 }

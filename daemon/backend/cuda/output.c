@@ -3,7 +3,8 @@
 #include "daemon/backend/cuda/cuda.h"
 #include <string.h>
 
-#define THREADS 256
+#define THREADS      256
+#define EMBED_TOKENS 256 /* that are copied at once */
 
 /* What the host has computed of a batch: where it is, and its bytes. */
 struct rows {
@@ -23,10 +24,30 @@ static void find_rows(const struct cuda_pass *p, struct rows rows[4])
     rows[3] = (struct rows){s->sink_cs, p->slides ? each * y->rope_dim : 0};
 }
 
+static bool is_small(const struct cuda_pass *p)
+{
+    return p->n <= CUDA_GRAPH_TOKENS;
+}
+
+int cuda_embed_batch(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const uint32_t each = is_small(p) ? p->n : EMBED_TOKENS;
+    const size_t dim = c->host.base.hparams.dim;
+    int r = 0;
+    for (uint32_t i = 0; !r && i < p->n; i += each) {
+        const uint32_t n = p->n - i < each ? p->n - i : each;
+        cpu_embed(&p->cpu, i, n);
+        if (!is_small(p))
+            r = cuda_upload(&c->device, c->buf.x + i * dim, c->host.scratch.x + i * dim, n * dim * sizeof(float));
+    }
+    return r;
+}
+
 int cuda_upload_batch(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const bool small = p->n <= CUDA_GRAPH_TOKENS;
+    const bool small = is_small(p);
     const size_t at[] = {p->rows, p->angles[0], p->angles[1], p->angles[2]};
     float *const buf[] = {c->buf.x, c->buf.cs[0], c->buf.cs[1], c->buf.sink_cs};
     float *to[4];
@@ -36,7 +57,7 @@ int cuda_upload_batch(struct cuda_pass *p)
     for (uint32_t i = 0; i < 4; i++) {
         to[i] = small ? cuda_note(c, at[i]) : buf[i];
         if (small && rows[i].bytes) memcpy(c->notes.host + at[i], rows[i].host, rows[i].bytes);
-        if (!small && !r) r = cuda_upload(&c->device, buf[i], rows[i].host, rows[i].bytes);
+        if (!small && !r && i) r = cuda_upload(&c->device, buf[i], rows[i].host, rows[i].bytes);
     }
     p->x = to[0];
     p->cs[0] = to[1], p->cs[1] = to[2], p->sink_cs = to[3];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with 17 to 64 tokens, or with too many columns for matmul-split.cu. A CTA computes P
+ * Products of quantized types with 17 to 256 tokens, or with too many columns for matmul-split.cu. A CTA computes P
  * panels for all of its tokens, a warp N * 8 of them on tensor cores, its accumulators in registers. Bulk copies bring
  * the weights in pieces into a ring in shared memory, the first ones while the kernels before still run; a warp copies
  * its tokens itself, a few blocks ahead. Grid: (panels / P, tokens of a CTA), rounded up; shared memory:
@@ -46,7 +46,7 @@ template <int N> __device__ static inline feed<N> feed_of(const struct cuda_matm
     const uint32_t lane = threadIdx.x % CUDA_WARP;
     struct feed<N> f;
 #pragma unroll
-    for (uint32_t i = 0; i < 2 * N; i++) f.q[i] = min(s.first + lane / 8 + 4 * i, s.tokens - 1) * a.k + lane % 8 * 16;
+    for (uint32_t i = 0; i < 2 * N; i++) f.q[i] = min(s.first + lane / 8 + 4 * i, a.x.ld - 1) * a.k + lane % 8 * 16;
     f.d = (lane / (4 * N) * a.x.ld + s.first + lane % (4 * N) * 2) * 8;
     f.s = (lane / (2 * N) * a.x.ld + s.first + lane % (2 * N) * 4) * 4;
     return f;

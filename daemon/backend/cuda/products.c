@@ -8,7 +8,9 @@
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
 #define BATCH_SHARED   (216u << 10)
-#define BATCH_WARPS    4 /* most warps of a CTA */
+#define BATCH_TOKENS   16           /* of a warp, at most */
+#define ALL_SHARED     (227u << 10) /* shared memory of a multiprocessor */
+#define BATCH_WARPS    4            /* most warps of a CTA */
 #define SPLIT_TOKENS   16
 #define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8 /* of a CTA of cuda_many_* */
@@ -106,24 +108,39 @@ static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, 
                        (struct cuda_grid){a->panels, groups, threads, a->chunk * each}, a);
 }
 
-/* Roughly the time of @ctas CTAs, two of which a multiprocessor computes in a time of @both, one alone in @alone. */
-static unsigned time_of(const struct cuda_device *d, unsigned ctas, unsigned both, unsigned alone)
+/* The grids of cuda_some_* and cuda_many_*. */
+static struct cuda_grid some_grid(const struct cuda_kind *k, const struct cuda_matmul *m)
 {
-    const unsigned n = (unsigned)d->processors, rest = ctas % (2 * n);
-    return ctas / (2 * n) * both + (rest > n ? both : rest ? alone : 0);
+    return (struct cuda_grid){divide(m->panels, MANY_PANELS), divide(m->n, SOME_TOKENS), SOME_THREADS,
+                              CUDA_MANY_SHARED(k->width, SOME_TOKENS)};
 }
 
-static int multiply_many(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *a,
-                         enum cuda_which which)
+static struct cuda_grid many_grid(const struct cuda_kind *k, const struct cuda_matmul *m)
 {
-    const struct cuda_grid some = {divide(a->panels, MANY_PANELS), divide(a->n, SOME_TOKENS), SOME_THREADS,
-                                   CUDA_MANY_SHARED(k->width, SOME_TOKENS)};
-    const struct cuda_grid many = {some.x, divide(a->n, MANY_TOKENS), k->many_threads,
-                                   CUDA_MANY_SHARED(k->width, MANY_TOKENS)};
-    /* measured: H200, Q4_0 */
-    const bool fewer = time_of(d, some.x * some.y, 22, 15) < time_of(d, many.x * many.y, 37, 27);
-    if (which == CUDA_USE_SOME || (which == CUDA_BEST && fewer)) return cuda_launch(d, k->some, some, a);
-    return cuda_launch(d, k->many, many, a);
+    return (struct cuda_grid){divide(m->panels, MANY_PANELS), divide(m->n, MANY_TOKENS), k->many_threads,
+                              CUDA_MANY_SHARED(k->width, MANY_TOKENS)};
+}
+
+/* Roughly the time of a grid, two CTAs of which a multiprocessor computes in a time of @both, one alone in @alone. */
+static unsigned time_of(const struct cuda_device *d, struct cuda_grid g, unsigned both, unsigned alone)
+{
+    const unsigned n = (unsigned)d->processors, rest = g.x * g.y % (2 * n);
+    return g.x * g.y / (2 * n) * both + (rest > n ? both : rest ? alone : 0);
+}
+
+/* The same of multiply_batch(). */
+static unsigned batch_time(const struct cuda_device *d, const struct cuda_matmul *m)
+{
+    return 42 + 5 * m->panels * divide(m->n, BATCH_TOKENS) / (unsigned)d->processors;
+}
+
+/* The best kernel of those for narrow activations of more than SPLIT_TOKENS tokens. Times: bench-cuda, H200, Q4_0. */
+static enum cuda_which best_of(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m)
+{
+    const unsigned some = time_of(d, some_grid(k, m), 220, 150), many = time_of(d, many_grid(k, m), 370, 270);
+    if (k->batch[0] && batch_time(d, m) < (some < many ? some : many)) return CUDA_USE_BATCH;
+    if (m->n <= CUDA_FEW_MOST && !k->batch[0]) return m->n > FEW_TOKENS ? CUDA_USE_SEVERAL : CUDA_USE_FEW;
+    return some <= many ? CUDA_USE_SOME : CUDA_USE_MANY;
 }
 
 /* Number of tiles of CUDA_WIDE_PANELS panels by @tokens tokens. */
@@ -224,16 +241,20 @@ static unsigned batch_stage(unsigned tokens)
 static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m)
 {
     struct cuda_batch a = {.m = *m};
-    const unsigned processors = (unsigned)d->processors, tokens = m->n <= 16 ? 8 : 16;
+    const unsigned processors = (unsigned)d->processors, tokens = m->n <= 16 ? 8 : BATCH_TOKENS;
     const unsigned together = tokens == 16 && m->panels > 3 * processors ? 2 : 1, all = divide(m->n, tokens);
-    const unsigned warps = all < BATCH_WARPS ? all : BATCH_WARPS, parts = divide(m->k, CUDA_PIECE * CUDA_WARP);
-    struct cuda_grid g = {divide(m->panels, together), divide(m->n, warps * tokens), warps * CUDA_WARP, 0};
-    const unsigned ctas = divide(g.x * g.y, processors), room = BATCH_SHARED / (ctas < 6 ? ctas : 6);
+    const unsigned groups = divide(all, BATCH_WARPS), warps = divide(all, groups);
+    const unsigned parts = divide(m->k, CUDA_PIECE * CUDA_WARP);
+    struct cuda_grid g = {divide(m->panels, together), groups, warps * CUDA_WARP, 0};
+    const unsigned ctas = divide(g.x * g.y, processors), each = ctas < 6 ? ctas : 6, room = BATCH_SHARED / each;
     a.ring.from = (warps * CUDA_BATCH_STAGES * batch_stage(tokens) + 127) / 128 * 128;
     a.ring.slot_bytes = one_piece(&m->form, m->k);
     a.ring.slots = together * parts < CUDA_SLOTS ? together * parts : CUDA_SLOTS;
     while (a.ring.slots > together && a.ring.from + a.ring.slots * a.ring.slot_bytes > room) a.ring.slots--;
     g.shared = a.ring.from + a.ring.slots * a.ring.slot_bytes;
+    /* CTAs that start early find room on few multiprocessors: they leave none for more than their share */
+    const unsigned least = ALL_SHARED / (each + 1) + 1024;
+    if (g.shared < least) g.shared = least;
     return cuda_launch(d, k->batch[tokens == 8 ? 0 : together], g, &a);
 }
 
@@ -287,12 +308,21 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
     count_panels(k, a);
     if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     if (a->x.wide) return multiply_wide(d, k, a, which);
-    const bool few = which == CUDA_BEST && a->n <= CUDA_FEW_MOST;
-    const bool split = which == CUDA_USE_SPLIT || (which == CUDA_BEST && a->n <= SPLIT_TOKENS);
     int r = 0;
+    const bool split = which == CUDA_USE_SPLIT || (which == CUDA_BEST && a->n <= SPLIT_TOKENS);
     if (k->split[0] && split && multiply_split(d, k, a, &r)) return r;
-    if (k->batch[0] && (which == CUDA_USE_BATCH || which == CUDA_USE_SPLIT || few)) return multiply_batch(d, k, a);
-    if (which == CUDA_USE_FEW || which == CUDA_USE_SEVERAL || few)
-        return multiply_few(d, k, a, which == CUDA_USE_SEVERAL || (few && a->n > FEW_TOKENS));
-    return multiply_many(d, k, a, which);
+    if (which == CUDA_USE_SPLIT || (split && k->batch[0])) which = CUDA_USE_BATCH;
+    if (which == CUDA_BEST) which = best_of(d, k, a);
+    switch (which) {
+    case CUDA_USE_BATCH:
+        if (k->batch[0]) return multiply_batch(d, k, a);
+        return multiply_few(d, k, a, true);
+    case CUDA_USE_FEW:
+    case CUDA_USE_SEVERAL:
+        return multiply_few(d, k, a, which == CUDA_USE_SEVERAL);
+    case CUDA_USE_SOME:
+        return cuda_launch(d, k->some, some_grid(k, a), a);
+    default:
+        return cuda_launch(d, k->many, many_grid(k, a), a);
+    }
 }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 
 #define CUDA_ONE_SHARED (216u << 10) /* most shared memory of cuda_one_* */
-#define CUDA_FEW_MOST   64           /* most tokens for which the kernels for few are used */
+#define CUDA_FEW_MOST   64           /* most tokens for which the kernels for few are used, without bulk copies */
+#define CUDA_NARROW     256          /* most tokens whose activations are not wide */
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
@@ -24,7 +25,7 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
 /* The activations of @n tokens are wide. */
 static inline bool cuda_is_wide(const struct cuda_device *d, uint32_t n)
 {
-    return d->early && n > CUDA_FEW_MOST;
+    return d->early && n > CUDA_NARROW;
 }
 
 /* Which kernel computes: that which is best for the tokens, or always the same. Of float types there is one. */

@@ -2,7 +2,7 @@
 /*
  * Heads, attention and merge of tokens that are alone in the steps of their sequences: a CTA for each tile and KV head.
  * cuda_near_* has copies of the tile's KV blocks in shared memory, which arrive while the kernels before still run:
- * only this kernel writes to the layer's blocks, and only the token's own slot. It is of sm_90 alone.
+ * only this kernel writes to the layer's blocks, and only the token's own slot. It is of sm_90 alone, as cuda_plain_*.
  */
 #include "kernels/cuda/attn-pairs.cuh"
 #include "kernels/cuda/bulk.cuh"
@@ -12,11 +12,11 @@
 /* Bring the KV blocks of the tile and head into the L2 cache. */
 __device__ static inline void prefetch(const struct cuda_attn &a, const struct cuda_tile &t)
 {
-    const uint32_t pos = t.from + threadIdx.x / CUDA_WARP * CUDA_WARP;
-    if (pos >= t.to) return;
-    const uint8_t *block = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP], blockIdx.y);
-    for (uint32_t i = threadIdx.x % CUDA_WARP * 128; i < a.kv.each; i += CUDA_WARP * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(block + i));
+    for (uint32_t pos = t.from + threadIdx.x / CUDA_WARP * CUDA_WARP; pos < t.to; pos += blockDim.x) {
+        const uint8_t *block = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP], blockIdx.y);
+        for (uint32_t i = threadIdx.x % CUDA_WARP * 128; i < a.kv.each; i += CUDA_WARP * 128)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(block + i));
+    }
 }
 
 /* The tile's queries in shared memory; K and V of its token go to their block, if the tile has it. */
@@ -25,7 +25,7 @@ __device__ static inline void make_heads(const struct cuda_decode &a, const stru
     const uint32_t warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP, dim = a.attn.dim;
     const uint32_t wide = (dim + 3) / 4 * 4, group = a.attn.group;
     const bool own = !t.sinks && t.to == a.attn.seen[t.token].end;
-    for (uint32_t r = warp; r < group + 2 * own; r += BLOCKS) {
+    for (uint32_t r = warp; r < group + 2 * own; r += blockDim.x / CUDA_WARP) {
         const struct head h = {x.queries + r * wide, dim, lane};
         if (r < group)
             make_query(a.heads, h, t.token, blockIdx.y * group + r, angles_of(a.heads, t.token, t.sinks));
@@ -95,7 +95,7 @@ __device__ static inline void make_near(const struct cuda_decode &a, const struc
                                         const struct early &e)
 {
     const uint32_t dim = a.attn.dim, wide = (dim + 3) / 4 * 4, group = a.attn.group;
-    for (uint32_t r = threadIdx.x / CUDA_WARP; r < group + 2 * e.own; r += BLOCKS) {
+    for (uint32_t r = threadIdx.x / CUDA_WARP; r < group + 2 * e.own; r += blockDim.x / CUDA_WARP) {
         const struct head h = {x.queries + r * wide, dim, threadIdx.x % CUDA_WARP};
         if (r < group) {
             make_query(a.heads, h, t.token, blockIdx.y * group + r, e.cs);
@@ -219,8 +219,8 @@ template <int type> __device__ static inline void decode(const struct cuda_decod
     if (!one) put_all(a, t, x);
 }
 
-/* Shared memory: start_decode() of daemon/backend/cuda/attention.c. */
-template <int type> __device__ static inline void near(const struct cuda_decode &a)
+/* Shared memory: start_decode() of daemon/backend/cuda/attention.c. @plain: cuda_is_plain(). */
+template <int type, bool plain> __device__ static inline void near(const struct cuda_decode &a)
 {
     const struct cuda_tile t = a.attn.tiles[blockIdx.x];
     struct steps x = steps_of(a.attn, t);
@@ -236,8 +236,8 @@ template <int type> __device__ static inline void near(const struct cuda_decode 
     wait_before();
     if (!x.rows) return;
     make_near(a, t, x, e);
-    weights<type, true, 4>(a.attn, t, x);
-    if (x.rows % 2)
+    weights<type, true, 4, plain ? 2 : 4>(a.attn, t, x);
+    if (!plain && x.rows % 2)
         chains<type, 1>(a.attn, t, x);
     else
         chains<type, 2>(a.attn, t, x);
@@ -261,8 +261,40 @@ template <int type> __device__ static inline void near(const struct cuda_decode 
     {                                                                                                                  \
         start_next();                                                                                                  \
         touch(a);                                                                                                      \
-        near<type>(a);                                                                                                 \
+        near<type, false>(a);                                                                                          \
     }
 DECODE(f32, KV_F32)
 DECODE(f16, KV_F16)
 DECODE(q8, KV_Q8)
+
+/* The same of the usual case (cuda_is_plain()), with nothing else in the code: fetching instructions took most of the
+ * time. */
+template <int type, int dim> __device__ static inline void plain(const struct cuda_decode &of)
+{
+    struct cuda_decode a = of;
+    a.heads.dim = a.heads.rot = a.attn.dim = dim, a.merge.dim = dim;
+    a.heads.q_bias = a.heads.k_bias = a.heads.v_bias = a.heads.q_norm = a.heads.k_norm = NULL;
+    a.heads.warmth = NULL;
+    a.heads.rotates = 1, a.heads.unit = a.heads.v_norm = 0;
+    a.heads.type = type;
+    a.attn.cap = 0.0f;
+    a.merge.sink_scores = NULL;
+    a.merge.f = NULL;
+    a.merge.q.wide = 0;
+    near<type, true>(a);
+}
+
+#define PLAIN(name, type, dim)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(BLOCKS *CUDA_WARP, 2)                                                 \
+        cuda_plain_##name##_##dim(const __grid_constant__ struct cuda_decode a)                                        \
+    {                                                                                                                  \
+        start_next();                                                                                                  \
+        touch(a);                                                                                                      \
+        plain<type, dim>(a);                                                                                           \
+    }
+PLAIN(f32, KV_F32, 64)
+PLAIN(f16, KV_F16, 64)
+PLAIN(q8, KV_Q8, 64)
+PLAIN(f32, KV_F32, 128)
+PLAIN(f16, KV_F16, 128)
+PLAIN(q8, KV_Q8, 128)

@@ -14,10 +14,10 @@ template <int type> __device__ static inline float2 values(const uint8_t *v, uin
     return make_float2((float)c.x * scale, (float)c.y * scale);
 }
 
-/* o += the keys [lo, hi) of a block for R rows, whose weights @p are CUDA_SEGMENT apart. */
+/* o += the keys [lo, hi) of a block for R rows, whose weights @p are @width apart. */
 template <int type, int R>
 __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32_t dim, uint32_t d, uint32_t lo,
-                                        uint32_t hi, float2 o[R])
+                                        uint32_t hi, uint32_t width, float2 o[R])
 {
     if (lo == 0 && hi == CUDA_WARP) {
 #pragma unroll
@@ -25,7 +25,7 @@ __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32
             float4 w[R];
             float2 e[4];
 #pragma unroll
-            for (uint32_t r = 0; r < R; r++) w[r] = *(const float4 *)(p + r * CUDA_SEGMENT + j);
+            for (uint32_t r = 0; r < R; r++) w[r] = *(const float4 *)(p + r * width + j);
 #pragma unroll
             for (uint32_t k = 0; k < 4; k++) e[k] = values<type>(v, dim, d, j + k);
 #pragma unroll
@@ -44,7 +44,7 @@ __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32
             const uint32_t at = min(j + k, hi - 1);
             e[k] = values<type>(v, dim, d, at);
 #pragma unroll
-            for (uint32_t r = 0; r < R; r++) w[r][k] = p[r * CUDA_SEGMENT + at];
+            for (uint32_t r = 0; r < R; r++) w[r][k] = p[r * width + at];
         }
 #pragma unroll
         for (uint32_t k = 0; k < 4; k++)
@@ -70,8 +70,8 @@ __device__ static inline void chain_pairs(const struct cuda_attn &a, const struc
             const float c = x.factors[(r + k) * BLOCKS + b]; /* 1 changes nothing */
             o[k].x = o[k].x * c, o[k].y = o[k].y * c;
         }
-        add_pairs<type, R>(x.near + b * a.kv.each + a.kv.half, x.weights + r * CUDA_SEGMENT + b * CUDA_WARP, a.dim, d,
-                           lo, hi, o);
+        add_pairs<type, R>(x.near + b * a.kv.each + a.kv.half, x.weights + r * a.width + b * CUDA_WARP, a.dim, d, lo,
+                           hi, a.width, o);
     }
 #pragma unroll
     for (uint32_t k = 0; k < R; k++) *(float2 *)(x.queries + (r + k) * wide + d) = o[k];

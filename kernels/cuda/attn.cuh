@@ -3,16 +3,16 @@
 /*
  * Attention of tiles with few queries. A CTA computes the queries of a tile that share a KV head, in three steps: the
  * scores of each block of keys; their weights; then the chains of the output over all keys, a thread for each query and
- * dim. Shared memory: few_floats() of daemon/backend/cuda/attention.c.
+ * dim. Warps: up to 16. Shared memory: few_floats() of daemon/backend/cuda/attention.c.
  */
 #include "kernels/cuda/heads.cuh"
 
-#define BLOCKS (CUDA_SEGMENT / CUDA_WARP) /* warps, and blocks of a tile */
+#define BLOCKS (CUDA_SEGMENT / CUDA_WARP) /* most warps, and most blocks of a tile */
 
 /* What the steps leave for each other, in shared memory. */
 struct steps {
     float *queries;       /* [rows][dim rounded up to 4] */
-    float *weights;       /* [rows][512] scores, then exp(score - m) */
+    float *weights;       /* [rows][a.width] scores, then exp(score - m) */
     float *tops;          /* [rows][BLOCKS] largest score of a block; -infinity: the query sees none of it */
     float *sums;          /* [rows][BLOCKS] of the weights */
     float *factors;       /* [rows][BLOCKS] of what the blocks before gave, where a block has a larger score */
@@ -78,7 +78,7 @@ __device__ static inline void score(const struct cuda_attn &a, const struct cuda
         seen_of<NEAR>(a, t, x, first + r, b, lo, hi);
         float v = s[r] * a.scale;
         if (a.cap > 0.0f) v = softcap_(v, a.cap);
-        x.weights[(first + r) * CUDA_SEGMENT + b * CUDA_WARP + lane] = v;
+        x.weights[(first + r) * a.width + b * CUDA_WARP + lane] = v;
         const float top = warp_max(lane >= lo && lane < hi ? v : NOTHING) + 0.0f;
         if (lane == 0) x.tops[(first + r) * BLOCKS + b] = top;
     }
@@ -89,7 +89,7 @@ template <int type, bool NEAR, int ROWS>
 __device__ static inline void score_all(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
     const uint32_t n = (x.rows + ROWS - 1) / ROWS << x.shift;
-    for (uint32_t i = threadIdx.x / CUDA_WARP, row, b; i < n; i += BLOCKS)
+    for (uint32_t i = threadIdx.x / CUDA_WARP, row, b; i < n; i += blockDim.x / CUDA_WARP)
         if (pair_of(t, x, i, row, b)) score<type, NEAR, ROWS>(a, t, x, b, row * ROWS);
 }
 
@@ -103,28 +103,28 @@ __device__ static inline void weigh_block(const struct cuda_attn &a, const struc
     seen_of<NEAR>(a, t, x, r, b, lo, hi);
     const float before = warp_max(lane < b ? x.tops[r * BLOCKS + lane] : NOTHING), top = x.tops[r * BLOCKS + b];
     const float m = fmaxf(before, top);
-    float *w = &x.weights[r * CUDA_SEGMENT + b * CUDA_WARP + lane];
+    float *w = &x.weights[r * a.width + b * CUDA_WARP + lane];
     const float p = lane >= lo && lane < hi ? exp_(*w - m) : 0.0f, sum = fold<32>(p);
     const float c = before != NOTHING && top > before ? exp_(before - top) : 1.0f;
     if (valid) *w = p;
     if (valid && lane == 0) x.sums[r * BLOCKS + b] = sum, x.factors[r * BLOCKS + b] = c;
 }
 
-/* Of all rows and blocks, which the warps share; several at once. */
-template <bool NEAR>
+/* Of all rows and blocks, which the warps share; @SOME at once. */
+template <bool NEAR, uint32_t SOME>
 __device__ static inline void weigh(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    const uint32_t n = x.rows << x.shift;
-    for (uint32_t i = threadIdx.x / CUDA_WARP; i < n; i += 4 * BLOCKS) {
-        uint32_t row[4], b[4];
-        bool valid[4];
+    const uint32_t n = x.rows << x.shift, warps = blockDim.x / CUDA_WARP;
+    for (uint32_t i = threadIdx.x / CUDA_WARP; i < n; i += SOME * warps) {
+        uint32_t row[SOME], b[SOME];
+        bool valid[SOME];
 #pragma unroll
-        for (uint32_t k = 0; k < 4; k++) {
-            valid[k] = pair_of(t, x, i + k * BLOCKS, row[k], b[k]) && row[k] < x.rows;
+        for (uint32_t k = 0; k < SOME; k++) {
+            valid[k] = pair_of(t, x, i + k * warps, row[k], b[k]) && row[k] < x.rows;
             row[k] = min(row[k], x.rows - 1);
         }
 #pragma unroll
-        for (uint32_t k = 0; k < 4; k++) weigh_block<NEAR>(a, t, x, row[k], b[k], valid[k]);
+        for (uint32_t k = 0; k < SOME; k++) weigh_block<NEAR>(a, t, x, row[k], b[k], valid[k]);
     }
 }
 
@@ -159,7 +159,7 @@ __device__ static inline struct result chain(const struct cuda_attn &a, const st
         m = m == NOTHING || top > m ? top : m;
         l = l * c, o = o * c; /* 1 changes nothing */
         const uint8_t *v = block_of<false>(a, t, x, b) + a.kv.half;
-        o = add_values<type>(v, x.weights + r * CUDA_SEGMENT + b * CUDA_WARP, a.dim, d, lo, hi, o);
+        o = add_values<type>(v, x.weights + r * a.width + b * CUDA_WARP, a.dim, d, lo, hi, o);
         l = l + x.sums[r * BLOCKS + b];
     }
     return {m, l, o};
@@ -186,19 +186,19 @@ __device__ static inline struct steps steps_of(const struct cuda_attn &a, const 
     x.queries = (float *)shared;
     x.own = x.queries + rows * wide;
     x.weights = x.own + 2 * wide;
-    x.tops = x.weights + rows * CUDA_SEGMENT;
+    x.tops = x.weights + rows * a.width;
     x.sums = x.tops + rows * BLOCKS;
     x.factors = x.sums + rows * BLOCKS;
     return x;
 }
 
-/* The first two steps; a warp computes @ROWS queries at once. */
-template <int type, bool NEAR, int ROWS>
+/* The first two steps; a warp computes @ROWS queries at once, and weighs @SOME blocks. */
+template <int type, bool NEAR, int ROWS, uint32_t SOME = 4>
 __device__ static inline void weights(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
     score_all<type, NEAR, ROWS>(a, t, x);
     __syncthreads();
-    weigh<NEAR>(a, t, x);
+    weigh<NEAR, SOME>(a, t, x);
     __syncthreads();
 }
 

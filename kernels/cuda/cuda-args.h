@@ -202,6 +202,7 @@ struct cuda_attn {
     float *m, *l, *o; /* [rows][heads], of o [dim] each */
     float scale, cap;
     uint16_t heads, kv_heads, dim, group; /* group: heads of a KV head */
+    uint32_t width;                       /* cuda_attn_few_*, decode, near: most positions of a tile, in whole blocks */
 };
 
 /* Merge the parts. One warp for each token (x) and head (y). */
@@ -223,6 +224,16 @@ struct cuda_decode {
     struct cuda_merge merge;
     uint32_t *done; /* [tokens][kv_heads] 0 before and after */
 };
+
+/* cuda_plain_*_64 or _128 computes it: heads of so many values, all rotated, an even number for each KV head, without
+ * biases, norms, factors of queries, a cap and sink scores; the result is quantized and not wide. */
+static inline int cuda_is_plain(const struct cuda_decode *a)
+{
+    const struct cuda_heads *h = &a->heads;
+    const int bare = !h->q_bias && !h->k_bias && !h->v_bias && !h->q_norm && !h->k_norm && !h->unit && !h->v_norm;
+    return (h->dim == 64 || h->dim == 128) && h->rotates && h->rot == h->dim && a->attn.group % 2 == 0 && bare &&
+           !h->warmth && !(a->attn.cap > 0) && !a->merge.sink_scores && a->merge.q.q && !a->merge.q.wide;
+}
 
 /* Bias, scale and softcap of logits. */
 struct cuda_logits {

@@ -3,10 +3,12 @@
 #include "daemon/backend/cuda/cuda.h"
 #include <stdio.h>
 
-#define THREADS     128
-#define FEW_THREADS 512
-#define NEAR_ENDS   (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
-#define SOME_ROWS   32       /* queries of a tile of cuda_attn_some_* and cuda_attn_capped_*, for cuda_attn_* at best */
+#define THREADS       128
+#define FEW_THREADS   512
+#define SHORT_BLOCKS  4
+#define SHORT_THREADS 128      /* for tiles of up to so many blocks */
+#define NEAR_ENDS     (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
+#define SOME_ROWS     32 /* queries of a tile of cuda_attn_some_* and cuda_attn_capped_*, for cuda_attn_* at best */
 
 /* The kernels for heads of up to so many values; those for many queries, of how many in a tile. */
 static const struct size {
@@ -18,10 +20,11 @@ static unsigned size_of(uint32_t dim)
     return dim <= sizes[0].dim ? 0 : dim <= sizes[1].dim ? 1 : 2;
 }
 
-/* Shared memory of cuda_attn_few_* and cuda_decode_*, and of cuda_attn_* where a warp has @each queries, in floats. */
-static unsigned few_floats(unsigned rows, unsigned wide)
+/* Shared memory of cuda_attn_few_* and cuda_decode_* for tiles of up to @blocks KV blocks, and of cuda_attn_* where a
+ * warp has @each queries, in floats. */
+static unsigned few_floats(unsigned rows, unsigned wide, unsigned blocks)
 {
-    return rows * (wide + KV_SEGMENT + 3 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
+    return rows * (wide + blocks * KV_BLOCK + 3 * KV_SEGMENT / KV_BLOCK) + 2 * wide;
 }
 
 static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
@@ -29,7 +32,7 @@ static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
     return rows * wide + THREADS * each;
 }
 
-/* How to start attention of a wave whose tiles have up to @rows queries. */
+/* How to start attention of a wave. */
 struct start {
     CUfunction f;
     struct cuda_grid grid;
@@ -47,11 +50,13 @@ static uint32_t many_rows(const struct cuda *c, uint32_t dim)
     return dim % 8 || is_capped(c) ? 0 : sizes[size_of(dim)].rows;
 }
 
-static struct start start_of(const struct cuda *c, uint32_t rows, uint32_t dim)
+static struct start start_of(const struct cuda *c, const struct cuda_wave *w, uint32_t dim)
 {
+    const uint32_t rows = w->rows;
     const uint32_t i = size_of(dim), wide = (dim + 3) / 4 * 4, f = sizeof(float), many = many_rows(c, dim);
     if (rows <= CUDA_FEW_ROWS)
-        return (struct start){c->kern.attn_few, {.threads = FEW_THREADS, .shared = few_floats(rows, wide) * f}};
+        return (struct start){c->kern.attn_few,
+                              {.threads = FEW_THREADS, .shared = few_floats(rows, wide, w->blocks) * f}};
     if (rows <= SOME_ROWS && dim % 8 == 0)
         return (struct start){is_capped(c) ? c->kern.attn_capped[i] : c->kern.attn_some[i],
                               {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim, 1)},
@@ -75,7 +80,8 @@ int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host.base.hparams;
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
-    const unsigned wide = (hparams_widest(s) + 3) / 4 * 4, few = few_floats(CUDA_FEW_ROWS, wide) * sizeof(float),
+    const unsigned wide = (hparams_widest(s) + 3) / 4 * 4,
+                   few = few_floats(CUDA_FEW_ROWS, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
                    any = any_floats(rows, wide, 8) * sizeof(float);
     const char *type = kern_kv_name(c->host.base.config.kv_type);
     char name[48];
@@ -85,6 +91,10 @@ int cuda_find_attention(struct cuda *c)
     if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
     snprintf(name, sizeof(name), "cuda_near_%s", type);
     if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.near, name, CUDA_NEAR_SHARED);
+    for (uint32_t i = 0; !r && c->device.early && i < CUDA_PLAIN_SIZES; i++) {
+        snprintf(name, sizeof(name), "cuda_plain_%s_%u", type, sizes[i].dim);
+        r = cuda_kernel(&c->device, &c->kern.plain[i], name, CUDA_NEAR_SHARED);
+    }
     for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
         const uint32_t dim = sizes[i].dim;
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
@@ -119,14 +129,15 @@ static struct cuda_attn attn_of(const struct cuda_pass *p, const struct cuda_vie
                               .heads = (uint16_t)s->heads,
                               .kv_heads = (uint16_t)kv_heads,
                               .dim = (uint16_t)p->cpu.heads.head_dim,
-                              .group = (uint16_t)(s->heads / kv_heads)};
+                              .group = (uint16_t)(s->heads / kv_heads),
+                              .width = w->blocks * KV_BLOCK};
 }
 
 static int attend(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
 {
     const struct cuda *c = p->c;
     const struct cuda_attn a = attn_of(p, v, w);
-    struct start x = start_of(c, w->rows, a.dim);
+    struct start x = start_of(c, w, a.dim);
     x.grid.x = x.along ? w->n_tiles * a.kv_heads : w->n_tiles;
     x.grid.y = x.along ? 1 : a.kv_heads;
     return cuda_launch(&c->device, x.f, x.grid, &a);
@@ -193,12 +204,15 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     const struct cuda *c = p->c;
     const unsigned f = sizeof(float),
                    near = NEAR_ENDS + (a->heads.rot * f + 127) / 128 * 128 + w->blocks * a->attn.kv.each;
-    struct start x = start_of(c, w->rows, a->attn.dim);
+    struct start x = start_of(c, w, a->attn.dim);
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;
     x.grid.y = a->attn.kv_heads;
+    /* of many short tiles, more are computed at once with few threads */
+    if (w->blocks <= SHORT_BLOCKS && x.grid.x * x.grid.y > 2 * (unsigned)c->device.processors)
+        x.grid.threads = SHORT_THREADS;
     if (c->kern.near && x.grid.shared + near <= CUDA_NEAR_SHARED) {
-        x.f = c->kern.near;
+        x.f = cuda_is_plain(a) ? c->kern.plain[size_of(a->attn.dim)] : c->kern.near;
         x.grid.shared += near;
     }
     return cuda_launch(&c->device, x.f, x.grid, a);

@@ -12,6 +12,7 @@
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
+#define CUDA_PLAIN_SIZES 2            /* the first of these sizes have cuda_plain_* */
 
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
@@ -42,7 +43,7 @@ struct cuda_wave {
     uint32_t first, n; /* in the view's list */
     uint32_t tile, n_tiles;
     uint32_t rows;   /* query heads of a KV head in the largest tile */
-    uint32_t blocks; /* KV blocks of the tile with the most, rounded up to 4, 8 or 16 */
+    uint32_t blocks; /* KV blocks of the tile with the most, rounded up to 2, 4, 8 or 16 */
 };
 
 /* Some tokens of the batch, and what they see in the layers of one kind. Places are in the notes. */
@@ -67,6 +68,7 @@ struct cuda_kernels {
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
+    CUfunction plain[CUDA_PLAIN_SIZES];    /* the same of usual models: cuda_is_plain() */
     struct cuda_kind kinds[KERN_TYPES];
 };
 

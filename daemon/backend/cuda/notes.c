@@ -7,7 +7,7 @@
 
 #define FIRST_NOTES  (1 << 20) /* bytes */
 #define WAVES_APART  8         /* up to so many, decoding tokens of a large batch get other waves than prompts */
-#define LEAST_BLOCKS 4         /* of a wave's largest tile: few different numbers share a graph */
+#define LEAST_BLOCKS 2         /* of a wave's largest tile: few different numbers share a graph */
 
 static uint32_t min(uint32_t a, uint32_t b)
 {

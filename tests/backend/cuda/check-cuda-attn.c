@@ -166,7 +166,8 @@ static void one_attn(struct attn_case c, enum attn_kernel which)
                           .heads = (uint16_t)y->heads,
                           .kv_heads = (uint16_t)y->kv_heads,
                           .dim = (uint16_t)y->dim,
-                          .group = (uint16_t)group};
+                          .group = (uint16_t)group,
+                          .width = KV_SEGMENT};
     run_attn(&c, which, n, &a);
     struct cuda_merge m = {.m = a.m,
                            .l = a.l,

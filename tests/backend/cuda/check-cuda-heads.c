@@ -225,10 +225,13 @@ static struct decode_case random_decode(enum kern_kv type, unsigned i)
 {
     struct decode_case c = {.heads = {.kv = random_case(type, i), .n = 1 + rng_below(5)}, .sinks = rng_below(4) == 0};
     struct head_case *h = &c.heads;
+    const bool plain = i % 10 < 2 && i % 3; /* for cuda_plain_* */
+    if (plain) h->kv.heads = h->kv.kv_heads * 2 * (1 + rng_below(4));
     const size_t all = (size_t)h->kv.heads * h->kv.dim, each = (size_t)h->kv.kv_heads * h->kv.dim;
     h->rot = rng_below(2) ? h->kv.dim : h->kv.dim / 4 * 2;
     h->bias = rng_below(2), h->norm = rng_below(2), h->rotates = rng_below(4), h->neox = rng_below(2);
     h->warm = rng_below(3) == 0;
+    if (plain) h->bias = h->norm = h->warm = h->neox = c.sinks = false, h->rotates = true, h->rot = h->kv.dim;
     h->bq = kv_floats(all), h->bk = kv_floats(all), h->bv = kv_floats(all);
     h->nq = kv_floats(all), h->nk = kv_floats(all), h->warmth = kv_floats(h->n);
     h->cs = kv_floats((size_t)h->n * h->rot), h->sink_cs = kv_floats((size_t)h->n * h->rot);
@@ -248,6 +251,9 @@ static struct decode_case random_decode(enum kern_kv type, unsigned i)
 /* The arguments, with copies of all that is written. */
 static struct cuda_decode decode_args(const struct decode_case *c)
 {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < c->n_tiles; i++)
+        if (c->tiles[i].to - c->tiles[i].from > most) most = c->tiles[i].to - c->tiles[i].from;
     const struct kv_case *y = &c->heads.kv;
     const size_t all = (size_t)c->heads.n * y->heads * y->dim, each = (size_t)c->heads.n * y->kv_heads * y->dim;
     const uint32_t group = y->heads / y->kv_heads;
@@ -268,7 +274,8 @@ static struct cuda_decode decode_args(const struct decode_case *c)
                                 .heads = (uint16_t)y->heads,
                                 .kv_heads = (uint16_t)y->kv_heads,
                                 .dim = (uint16_t)y->dim,
-                                .group = (uint16_t)group};
+                                .group = (uint16_t)group,
+                                .width = (most + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK};
     a.merge = (struct cuda_merge){.m = a.attn.m,
                                   .l = a.attn.l,
                                   .o = a.attn.o,
@@ -283,7 +290,8 @@ static struct cuda_decode decode_args(const struct decode_case *c)
     return a;
 }
 
-/* One kernel, which is run twice, gives what @a gave in three, which other checks compare with the definition. */
+/* One kernel, which is run twice, gives what @a gave in three, which other checks compare with the definition. "plain":
+ * if the case is. */
 static void same_decode(const struct decode_case *c, const char *which, unsigned shared, const struct cuda_decode *a)
 {
     const struct kv_case *y = &c->heads.kv;
@@ -292,10 +300,14 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
     const size_t all = (size_t)n * y->heads * y->dim;
     const float *want = dev_down(a->merge.f, all * sizeof(float));
     char name[48];
+    if (!strcmp(which, "plain") && !cuda_is_plain(&b)) return;
     snprintf(name, sizeof(name), "cuda_%s_%s", which, kern_kv_name(y->type));
-    for (unsigned k = 0; k < 2; k++) dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads, 512, shared}, &b);
-    same_floats(dev_down(b.merge.f, all * sizeof(float)), want, all, "%s of %u, dim %u heads %u", name, n, y->dim,
-                y->heads);
+    if (!strcmp(which, "plain")) snprintf(name, sizeof(name), "cuda_plain_%s_%u", kern_kv_name(y->type), y->dim);
+    for (unsigned k = 0; k < 2; k++)
+        dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads, k == c->n_tiles % 2 ? 512 : 128, shared}, &b);
+    if (strcmp(which, "plain")) /* it gives only what is quantized */
+        same_floats(dev_down(b.merge.f, all * sizeof(float)), want, all, "%s of %u, dim %u heads %u", name, n, y->dim,
+                    y->heads);
     if (b.merge.q.q) same_acts(&b.merge.q, want, n, (size_t)y->heads * y->dim, name);
     same_bytes(dev_down(b.heads.kv.mem, BLOCKS * y->stride), dev_down(a->heads.kv.mem, BLOCKS * y->stride),
                BLOCKS * y->stride, "KV of %s, dim %u", name, y->dim);
@@ -318,6 +330,7 @@ static void one_decode(enum kern_kv type, unsigned i)
     dev_run("cuda_merge", (struct cuda_grid){n, y->heads, 32, 0}, &a.merge);
     same_decode(&c, "decode", shared, &a);
     if (device.early && near <= 216 << 10) same_decode(&c, "near", near, &a);
+    if (device.early && near <= 216 << 10) same_decode(&c, "plain", near, &a);
     dev_reset();
 }
 

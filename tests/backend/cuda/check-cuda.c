@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAX_TESTS 120
-#define MAX_DEV   96
+#define MAX_DEV   144
 
 struct cuda_device device;
 const struct kernels *ref;

@@ -53,8 +53,6 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->gate = carve(c, n * s->ffn, f);
     b->up = carve(c, n * s->ffn, f);
     b->gated_acts = carve_acts(c, n, s->ffn);
-    for (uint32_t i = 0; i < 2; i++) b->cs[i] = carve(c, n * hparams_rotated(s, i), f);
-    b->sink_cs = carve(c, n * s->rope_dim, f);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);
     b->o = carve(c, attn_rows * queries, f);

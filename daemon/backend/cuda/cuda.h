@@ -23,14 +23,15 @@ struct cuda_buffers {
     float *q, *q_sinks, *k, *v; /* [tokens][heads or kv_heads][head_dim] */
     float *att, *gate, *up;     /* [tokens][heads][head_dim], [tokens][ffn]; the activated gates lie in gate */
     struct cuda_acts att_acts, gated_acts;
-    float *cs[2], *sink_cs; /* [tokens][rope_dim] */
-    float *m, *l, *o;       /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
-    float *logits;          /* [logit_rows][vocab] */
-    uint32_t *done;         /* [tokens][kv_heads] of cuda_decode, all 0 between kernels */
-    uint32_t *row_done;     /* [logit_rows] of cuda_largest, behind done, the same */
-    uint64_t *tops;         /* [logit_rows][parts] of cuda_largest */
-    int32_t *best;          /* [logit_rows] ids of the largest logits */
+    float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
+    float *logits;      /* [logit_rows][vocab] */
+    uint32_t *done;     /* [tokens][kv_heads] of cuda_decode, all 0 between kernels */
+    uint32_t *row_done; /* [logit_rows] of cuda_largest, behind done, the same */
+    uint64_t *tops;     /* [logit_rows][parts] of cuda_largest */
+    int32_t *best;      /* [logit_rows] ids of the largest logits */
 };
+
+#define CUDA_NOTED_ROWS 8 /* most embeddings that are among the notes */
 
 /* What the host tells the device about a batch: arrays one behind the other, copied at once. */
 struct cuda_notes {
@@ -121,7 +122,7 @@ struct cuda_pass {
     uint32_t n_kept;              /* tokens of which something is wanted */
     float *x;                     /* their residual stream */
     size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
-    size_t rows, angles[3];       /* the same of a small batch: embeddings, angles as cs and sink_cs below */
+    size_t rows, angles[3];       /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
     const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
     bool slides;                  /* some token does */
     bool alone;                   /* each token is the only one of its entry */
@@ -204,12 +205,12 @@ int cuda_find_attention(struct cuda *c);
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
                   const struct cuda_acts *acts);
 
-/* Let the host embed the batch. The embeddings of a large one are copied to the device in pieces, each while the host
- * computes the next, and the last while it writes the notes. */
+/* Let the host embed the batch. The embeddings of more than a few tokens are copied to the device in pieces, each while
+ * the host computes the next, and the last while it writes the notes. */
 int cuda_embed_batch(struct cuda_pass *p);
 
-/* Copy the notes and the angles of the batch, and the embeddings of a small one, to the device: all of a small batch
- * at once, since the start of a copy takes longer than the copy. */
+/* Copy the notes and the angles of the batch, and the embeddings of a few tokens, to the device: at once, since the
+ * start of a copy takes longer than the copy. */
 int cuda_upload_batch(struct cuda_pass *p);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.

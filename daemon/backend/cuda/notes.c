@@ -140,9 +140,13 @@ static int longer(const void *a, const void *b)
 /* Long tiles first: short ones then fill the multiprocessors that are done early. */
 static void sort_tiles(struct cuda *c, const struct cuda_view *v)
 {
-    struct cuda_tile *tiles = (void *)(c->notes.host + v->tiles);
-    for (uint32_t i = 0; i < v->n_waves; i++)
-        qsort(tiles + v->waves[i].tile, v->waves[i].n_tiles, sizeof(*tiles), longer);
+    for (uint32_t i = 0; i < v->n_waves; i++) {
+        struct cuda_tile *tiles = (struct cuda_tile *)(void *)(c->notes.host + v->tiles) + v->waves[i].tile;
+        const uint32_t n = v->waves[i].n_tiles;
+        uint32_t sorted = 1;
+        while (sorted < n && longer(&tiles[sorted - 1], &tiles[sorted]) <= 0) sorted++;
+        if (sorted < n) qsort(tiles, n, sizeof(*tiles), longer);
+    }
 }
 
 /* Few numbers of tiles share a graph (graph.c): add empty ones to a view of one wave, and make the notes end at a
@@ -299,16 +303,32 @@ static int write_list(struct cuda_pass *p, struct cuda_view *v, bool wanted)
     return r;
 }
 
-/* Room for what the host computes of a small batch (cuda_upload_batch). */
+/* Room for what the host computes (cuda_upload_batch): the angles, and the embeddings of a few tokens. */
 static int leave_room(struct cuda_pass *p)
 {
     const struct hparams *s = &p->c->host.base.hparams;
     int r = 0;
-    if (p->cpu.n > CUDA_GRAPH_TOKENS) return 0;
-    r = add(p->c, (size_t)p->cpu.n * s->dim, sizeof(float), &p->rows);
+    if (p->cpu.n <= CUDA_NOTED_ROWS) r = add(p->c, (size_t)p->cpu.n * s->dim, sizeof(float), &p->rows);
     for (uint32_t i = 0; !r && i < 3; i++)
         r = add(p->c, (size_t)p->cpu.n * (i < 2 ? hparams_rotated(s, i) : s->rope_dim), sizeof(float), &p->angles[i]);
     return r;
+}
+
+/* The view of the last layer: that of other layers of its kind, if all tokens are kept and there are such. */
+static int write_last(struct cuda_pass *p, const bool has[2])
+{
+    struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    const uint32_t last = s->n_layers - 1;
+    const bool window = hparams_window(s, last) > 0;
+    struct cuda_view *v = &c->views[VIEW_LAST];
+    const struct cuda_view *same = &c->views[window];
+    if (!has[window] || v->n != p->cpu.n) return write_view(p, v, last);
+    struct cuda_wave *waves = v->waves;
+    memcpy(waves, same->waves, same->n_waves * sizeof(*waves));
+    *v = *same;
+    v->waves = waves;
+    return 0;
 }
 
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
@@ -330,7 +350,7 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
         r = write_list(p, &c->views[window], false);
         if (!r) r = write_view(p, &c->views[window], l);
     }
-    if (!r) r = write_view(p, &c->views[VIEW_LAST], s->n_layers - 1);
+    if (!r) r = write_last(p, has);
     if (!r) r = write_tables(p, e, n);
     p->n_kept = c->views[VIEW_LAST].n;
     p->alone = n == p->cpu.n;

@@ -26,7 +26,7 @@ static void find_rows(const struct cuda_pass *p, struct rows rows[4])
 
 static bool is_small(const struct cuda_pass *p)
 {
-    return p->n <= CUDA_GRAPH_TOKENS;
+    return p->n <= CUDA_NOTED_ROWS;
 }
 
 int cuda_embed_batch(struct cuda_pass *p)
@@ -47,21 +47,14 @@ int cuda_embed_batch(struct cuda_pass *p)
 int cuda_upload_batch(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const bool small = is_small(p);
     const size_t at[] = {p->rows, p->angles[0], p->angles[1], p->angles[2]};
-    float *const buf[] = {c->buf.x, c->buf.cs[0], c->buf.cs[1], c->buf.sink_cs};
-    float *to[4];
     struct rows rows[4];
-    int r = 0;
     find_rows(p, rows);
-    for (uint32_t i = 0; i < 4; i++) {
-        to[i] = small ? cuda_note(c, at[i]) : buf[i];
-        if (small && rows[i].bytes) memcpy(c->notes.host + at[i], rows[i].host, rows[i].bytes);
-        if (!small && !r && i) r = cuda_upload(&c->device, buf[i], rows[i].host, rows[i].bytes);
-    }
-    p->x = to[0];
-    p->cs[0] = to[1], p->cs[1] = to[2], p->sink_cs = to[3];
-    return r ? r : cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
+    for (uint32_t i = is_small(p) ? 0 : 1; i < 4; i++)
+        if (rows[i].bytes) memcpy(c->notes.host + at[i], rows[i].host, rows[i].bytes);
+    p->x = is_small(p) ? cuda_note(c, at[0]) : c->buf.x;
+    p->cs[0] = cuda_note(c, at[1]), p->cs[1] = cuda_note(c, at[2]), p->sink_cs = cuda_note(c, at[3]);
+    return cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
 }
 
 /* The ids of the largest of @n rows of logits. */

@@ -7,20 +7,7 @@ extern "C" __global__ void cuda_heads(const __grid_constant__ struct cuda_heads 
 {
     begin();
     extern __shared__ float x[];
-    const uint32_t i = blockIdx.x, n = blockIdx.y;
-    const struct head h = {x, a.dim, threadIdx.x};
-    if (n >= a.heads) {
-        place_key(a, h, i, n - a.heads);
-        place_value(a, h, i, n - a.heads);
-        return;
-    }
-    const uint64_t at = ((uint64_t)i * a.heads + n) * a.dim;
-    if (a.q_sinks && a.token[i].slides) {
-        make_query(a, h, i, n, angles_of(a, i, true));
-        for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q_sinks[at + d] = h.x[d];
-    }
-    make_query(a, h, i, n, angles_of(a, i, false));
-    for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
+    prepare_head(a, {x, a.dim, threadIdx.x}, blockIdx.x, blockIdx.y);
 }
 
 /* --- copies --- */

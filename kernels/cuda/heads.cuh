@@ -129,3 +129,20 @@ __device__ static inline void place_value(const struct cuda_heads &a, const stru
     make_value(a, h, i, head);
     store(a, h, kv_block(a.kv, a.token[i].block[a.group], head) + a.kv.half, a.token[i].pos % CUDA_WARP, false);
 }
+
+/* Head @n of token @i, counted over the query heads and then the KV heads: q is stored, or K and V. */
+__device__ static inline void prepare_head(const struct cuda_heads &a, const struct head &h, uint32_t i, uint32_t n)
+{
+    if (n >= a.heads) {
+        place_key(a, h, i, n - a.heads);
+        place_value(a, h, i, n - a.heads);
+        return;
+    }
+    const uint64_t at = ((uint64_t)i * a.heads + n) * a.dim;
+    if (a.q_sinks && a.token[i].slides) {
+        make_query(a, h, i, n, angles_of(a, i, true));
+        for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q_sinks[at + d] = h.x[d];
+    }
+    make_query(a, h, i, n, angles_of(a, i, false));
+    for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
+}

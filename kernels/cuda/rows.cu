@@ -14,21 +14,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
 {
     begin();
     extern __shared__ float shared[];
-    const uint32_t i = blockIdx.x, warp = threadIdx.x / CUDA_WARP, n = blockIdx.y * WARPS + warp;
-    const struct head h = {shared + warp * a.dim, a.dim, threadIdx.x % CUDA_WARP};
+    const uint32_t warp = threadIdx.x / CUDA_WARP, n = blockIdx.y * WARPS + warp;
     if (n >= a.heads + a.kv_heads) return;
-    if (n >= a.heads) {
-        place_key(a, h, i, n - a.heads);
-        place_value(a, h, i, n - a.heads);
-        return;
-    }
-    const uint64_t at = ((uint64_t)i * a.heads + n) * a.dim;
-    if (a.q_sinks && a.token[i].slides) {
-        make_query(a, h, i, n, angles_of(a, i, true));
-        for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q_sinks[at + d] = h.x[d];
-    }
-    make_query(a, h, i, n, angles_of(a, i, false));
-    for (uint32_t d = h.lane; d < h.dim; d += CUDA_WARP) a.q[at + d] = h.x[d];
+    prepare_head(a, {shared + warp * a.dim, a.dim, threadIdx.x % CUDA_WARP}, blockIdx.x, n);
 }
 
 /* Four values of a query: pairs that lie side by side, or two of them half a head apart. */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NO_CUDA "device 'cuda': this program is built without CUDA"
+
 static int refuse(const char *name)
 {
     char names[128] = "";
@@ -37,13 +39,27 @@ static int new_auto(struct backend **out, const struct gguf *g, const struct bac
     return backend_types[0]->new (out, g, c);
 }
 
+static bool same_kind(const struct backend_type *t, enum device_kind kind)
+{
+    return kind == DEVICE_AUTO || (kind == DEVICE_CUDA && !strcmp(t->name, "cuda"));
+}
+
+int backend_probe(const struct device_choice *c, bool start)
+{
+    int r = c->kind == DEVICE_CPU ? 0 : error_say(-ENODEV, NO_CUDA);
+    for (size_t i = 1; r && backend_types[0] && backend_types[i]; i++)
+        if (same_kind(backend_types[i], c->kind))
+            r = backend_types[i]->probe ? backend_types[i]->probe(c->number, start) : 0;
+    return r;
+}
+
 int backend_new(struct backend **out, const struct gguf *g, const struct backend_config *c)
 {
     const struct backend_type *type;
     const bool cuda = !c->backend && c->device.kind == DEVICE_CUDA;
     if (!c->backend && c->device.kind == DEVICE_AUTO && backend_types[0]) return new_auto(out, g, c);
     int r = backend_find(&type, cuda ? "cuda" : c->backend);
-    if (r && cuda) return error_say(-EINVAL, "device 'cuda': this program is built without CUDA");
+    if (r && cuda) return error_say(-EINVAL, NO_CUDA);
     return r ? r : type->new (out, g, c);
 }
 

@@ -22,6 +22,7 @@ struct kv_cache {
     bool has_public;                          /* there are such prefixes */
     bool may_keep;                            /* the weights are verified, so that KV may be written to disk */
     bool shedding;                            /* memory is short: nothing evicted is written */
+    bool lost;                                /* the blocks' contents, with a device: see request/recover.h */
     bool stopping;                            /* nothing new is written until the final flush */
 };
 

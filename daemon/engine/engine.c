@@ -11,6 +11,7 @@
 #include "daemon/request/model-draft.h"
 #include "daemon/request/named-users.h"
 #include "daemon/request/public-prefixes.h"
+#include "daemon/request/recover.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/request.h"
 #include "daemon/request/session-limits.h"
@@ -113,6 +114,7 @@ static void turn(struct engine *e, struct return_job *finished, struct status_re
     status_answer(e, asking);
     requests_start_new(core);
     requests_sweep(core, clock_now_usec());
+    recover_turn(core);
     admit_waiting(core);
     uint64_t began = clock_now_usec();
     bool steps = may_step(core, began);

@@ -134,8 +134,10 @@ struct backend_ops {
     /* Run all entries as one batch (sum of n <= batch_tokens; entries may share no sequence). Each token with
      * WANT_LOGITS fills one row of @logits [rows][vocab], in order; each with WANT_HIDDEN one row of @hidden
      * [rows][dim], the state after the last norm; each with WANT_BEST one id of its entry's best: that of the largest
-     * logit, of equal ones the lowest; -1 if that logit is not finite or all are NaN, which is passed over. Returns 0; -EINVAL or -EOPNOTSUPP and the error message if the batch
-     * cannot be run, in which case nothing has run. */
+     * logit, of equal ones the lowest; -1 if that logit is not finite or all are NaN, which is passed over. Returns 0;
+     * -EINVAL or -EOPNOTSUPP and the error message if the batch cannot be run, in which case nothing has run; -EIO and
+     * the error message if a device has failed: the contents of all KV blocks are lost, and forward fails until
+     * recover. */
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
     /* What follows pooling, of @n texts: @rows [n][dim], pooled as hparams_pooled(@kind) says -> @out
      * [n][hparams_outputs]. POOLING_RANK: the scores of the classifier, in a model with a softmax of its labels
@@ -170,6 +172,10 @@ struct backend_ops {
      * *number is for struct batch_entry, and *bytes the memory that it takes. -EOPNOTSUPP: a tensor of a kind that is
      * not supported; -EINVAL, -E2BIG, -ENOMEM; with the error message. NULL: the backend has no adapters. */
     int (*adapter_load)(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
+    /* After forward has returned -EIO: go on without the device, with the same blocks, whose contents are undefined,
+     * and with the same bits. No kv_write may be running. config.batch_tokens, isa and picks may change. 0; -ENOMEM
+     * and the error message: all stays as it is. NULL: forward never returns -EIO. */
+    int (*recover)(struct backend *b);
     struct backend *(*free)(struct backend *b); /* returns NULL */
     bool picks;                                 /* forward takes WANT_BEST */
 };
@@ -196,6 +202,8 @@ struct backend_type {
     int (*check)(const struct gguf *g, const struct hparams *h, size_t *bytes);
     /* As backend_is_packed. */
     int (*is_packed)(const struct gguf *g, const char *packed_dir);
+    /* As backend_probe, for device @number; NULL: there is always one. */
+    int (*probe)(uint32_t number, bool start);
 };
 
 /* The backends of this program, NULL behind the last (daemon/backend/backends.c). A program that defines the table
@@ -205,6 +213,11 @@ extern const struct backend_type *const backend_types[];
 /* Find a backend by name; NULL: the first. Returns 0 and *out; -EINVAL and the error message, which has all names, if
  * the table has no such backend. */
 int backend_find(const struct backend_type **out, const char *name);
+
+/* Load the driver of the device of @c, which may lie where a sandbox lets nothing be read later. With @start, find out
+ * whether the device can be used: the driver starts, with threads of its own. 0; -ENODEV and the error message: why it
+ * cannot be used. Of DEVICE_AUTO, the first one that can be. */
+int backend_probe(const struct device_choice *c, bool start);
 
 /* Load the weights of @g with the backend that @c names, or with that of its device: the first of the table is the
  * CPU's. DEVICE_AUTO tries the others before it, and logs why they are not used. @g must stay open as long as the

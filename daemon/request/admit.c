@@ -140,7 +140,7 @@ void admit_waiting(struct core *core)
 {
     struct plan *p = &core->plan;
     struct sched_state st;
-    if (!core->cache.prefix) return; /* the model could not be loaded */
+    if (!core->cache.prefix || core->cache.lost) return; /* the model could not be loaded; no block can be used */
     /* Also when no request waits, because the accounts of now decide how later ones begin. */
     plan_view(core, &st);
     if (st.n == 0) return;

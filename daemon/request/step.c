@@ -7,6 +7,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/mask-job.h"
 #include "daemon/request/model-draft.h"
+#include "daemon/request/recover.h"
 #include "daemon/request/step-states.h"
 #include "daemon/request/texts.h"
 #include "libcommon/clock.h"
@@ -318,6 +319,26 @@ static void keep_hidden(struct core *core, uint32_t runs)
     }
 }
 
+/* The step's @runs are computed, or it has failed with @r. */
+static void distribute(struct core *core, uint32_t runs, int r)
+{
+    const struct plan *p = &core->plan;
+    const float *row = core->step->logits;
+    const uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
+    for (uint32_t i = 0; i < runs; i++) {
+        const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
+        struct seq *s = p->seqs[run.index];
+        if (!s) continue; /* another text has ended the request that it was of */
+        const bool best = core->step->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
+        if (best) s->sampling.best = core->step->best[i];
+        if (r < 0)
+            answer_fail(s->request, s, r, error_text(r));
+        else
+            progress(core, s, &run, best ? NULL : row, until);
+        if (rows) row += (size_t)(1 + run.draft) * core->model.backend->hparams.vocab;
+    }
+}
+
 void step_run(struct core *core)
 {
     struct step_scratch *x = core->step;
@@ -352,21 +373,11 @@ void step_run(struct core *core)
     }
     core->counts.steps++;
     atomic_fetch_add(&core->progress, 1);
-    const float *row = x->logits;
     if (r == 0 && x->hidden) keep_hidden(core, runs);
-    uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
-    for (uint32_t i = 0; i < runs; i++) {
-        const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
-        struct seq *s = p->seqs[run.index];
-        if (!s) continue; /* another text has ended the request that it was of */
-        const bool best = x->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
-        if (best) s->sampling.best = x->best[i];
-        if (r < 0)
-            answer_fail(s->request, s, r, error_text(r));
-        else
-            progress(core, s, &run, best ? NULL : row, until);
-        if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
-    }
+    if (r == -EIO && b->ops->recover)
+        recover_begin(core);
+    else
+        distribute(core, runs, r);
     step_states_settle(core);
     step.written = (uint32_t)(core->counts.sampled - before.sampled);
     step.drafted = (uint32_t)(core->counts.drafted - before.drafted);

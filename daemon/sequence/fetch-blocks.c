@@ -18,6 +18,7 @@ struct fetch {
     struct backend *backend;
     struct prefix_node *last; /* held */
     bool state;               /* only the recurrent state of the first part is read */
+    bool spoilt;              /* what it reads is not used */
     uint32_t n, good;
     int r;
     char why[160];
@@ -229,6 +230,11 @@ static void forget(struct kv_cache *c, struct seq *s)
     s->fetch = NULL;
 }
 
+void seq_fetch_spoil(struct seq *s)
+{
+    s->fetch->spoilt = true;
+}
+
 bool seq_fetch_recall(struct kv_cache *c, struct seq *s)
 {
     if (!jobs_recall(&s->fetch->job)) return false;
@@ -249,6 +255,11 @@ static void state_fetched(struct kv_cache *c, struct seq *s)
 bool seq_fetched(struct kv_cache *c, struct seq *s)
 {
     struct fetch *f = s->fetch;
+    if (f->spoilt) {
+        forget(c, s);
+        if (s->state != SEQ_ENDED) reuse_drop(c, s);
+        return false;
+    }
     if (f->state) {
         state_fetched(c, s);
         forget(c, s);

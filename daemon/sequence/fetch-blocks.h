@@ -14,5 +14,8 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s));
  * @s can have lost its blocks. */
 bool seq_fetched(struct kv_cache *c, struct seq *s);
 
+/* The blocks of @s, which is SEQ_FETCHING, are lost with a device's memory: when the job is back, @s has none. */
+void seq_fetch_spoil(struct seq *s);
+
 /* Take back a fetch that has not begun. False: it runs, and @done will be called. */
 bool seq_fetch_recall(struct kv_cache *c, struct seq *s);

@@ -439,13 +439,18 @@ void reuse_end_far(struct kv_cache *c, struct seq *s)
     f->target = f->fetched = 0;
 }
 
-int reuse_again(struct kv_cache *c, struct seq *s)
+void reuse_drop(struct kv_cache *c, struct seq *s)
 {
     reuse_end_far(c, s);
     kv_cache_drop(c, &s->kv);
     drop(c, s->reuse.indexed_node);
     s->reuse.indexed_node = NULL;
     s->reuse.indexed = 0;
+}
+
+int reuse_again(struct kv_cache *c, struct seq *s)
+{
+    reuse_drop(c, s);
     return reuse_begin(c, s);
 }
 

@@ -70,6 +70,8 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s);
  * is held until reuse_end_far. */
 bool reuse_aim(struct kv_cache *c, struct seq *s);
 void reuse_end_far(struct kv_cache *c, struct seq *s);
+/* Give the blocks of @s back; nothing of them is indexed any more. */
+void reuse_drop(struct kv_cache *c, struct seq *s);
 /* Give the blocks of @s back and begin again. As reuse_begin, but with 1 and on an error @s has no blocks. */
 int reuse_again(struct kv_cache *c, struct seq *s);
 

@@ -10,9 +10,12 @@ struct counts counting;
 bool counting_picks;
 void (*counting_hook)(uint64_t tokens);
 
+uint64_t counting_fail;
+
 struct wrapper {
     struct backend base;
     struct backend *cpu;
+    atomic_bool lost;
 };
 
 static struct backend *cpu(const struct backend *b)
@@ -53,6 +56,37 @@ static int forward_rows(struct backend *b, const struct batch_entry *e, size_t n
     return r;
 }
 
+/* No block has what it had. */
+static void spoil(struct backend *b)
+{
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+        const size_t bytes = kv_group_payload(&b->hparams.groups[g]);
+        uint8_t *payload = malloc(bytes + 1);
+        if (!payload) abort();
+        memset(payload, 0x55, bytes);
+        for (uint32_t i = 0; bytes && i < b->kv_blocks[g]; i++) cpu(b)->ops->kv_write(cpu(b), g, i, payload);
+        free(payload);
+    }
+}
+
+static bool fails(struct backend *b)
+{
+    struct wrapper *w = (struct wrapper *)b;
+    if (!counting_fail || counting.forwards != counting_fail) return atomic_load(&w->lost);
+    counting_fail = 0;
+    atomic_store(&w->lost, true);
+    return true;
+}
+
+static int recover(struct backend *b)
+{
+    struct wrapper *w = (struct wrapper *)b;
+    spoil(b);
+    atomic_store(&w->lost, false);
+    counting.recoveries++;
+    return 0;
+}
+
 static int forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     const uint64_t before = counting.tokens;
@@ -64,6 +98,7 @@ static int forward(struct backend *b, const struct batch_entry *e, size_t n, flo
             counting.picks += (e[i].want[j] & WANT_BEST) != 0;
         }
     }
+    if (fails(b)) return error_say(-EIO, "the device has failed");
     if (counting_hook) counting_hook(counting.tokens - before);
     cpu(b)->timing = b->timing;
     return (b->ops->picks ? forward_rows : cpu(b)->ops->forward)(b->ops->picks ? b : cpu(b), e, n, logits, hidden);
@@ -77,12 +112,13 @@ static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t sr
 
 static int kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
+    if (atomic_load(&((struct wrapper *)b)->lost)) return error_say(-EIO, "the device has failed");
     return cpu(b)->ops->kv_read(cpu(b), group, block, out);
 }
 
 static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
 {
-    cpu(b)->ops->kv_write(cpu(b), group, block, in);
+    if (!atomic_load(&((struct wrapper *)b)->lost)) cpu(b)->ops->kv_write(cpu(b), group, block, in);
 }
 
 static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
@@ -127,6 +163,7 @@ static struct backend_ops ops = {.forward = forward,
                                  .fingerprint = fingerprint,
                                  .kv_identity = kv_identity,
                                  .logsumexp = logsumexp,
+                                 .recover = recover,
                                  .free = wrapper_free};
 
 static int counting_new(struct backend **out, const struct gguf *g, const struct backend_config *c)

@@ -8,7 +8,11 @@ struct counts {
     uint64_t forwards, tokens, rows;   /* calls, tokens of all entries, and those of them with logits */
     uint64_t picks;                    /* tokens of whose logits the id of the largest is wanted */
     uint64_t logsumexps, copies, made; /* made: backends created */
+    uint64_t recoveries;
 };
+
+/* The forward with this number (counts.forwards) fails, and all blocks are lost, as with a device; then it is 0. */
+extern uint64_t counting_fail;
 
 /* Called by each forward with the tokens of its entries; NULL: nothing is called. */
 extern void (*counting_hook)(uint64_t tokens);

@@ -89,6 +89,78 @@ static void test_a_backend_picks_the_same_tokens(void **state)
     counting_picks = false;
 }
 
+/* --- a device that fails --- */
+
+#define REQUESTS 6
+#define ALL      (REQUESTS + 1) /* answers */
+
+/* Prompts with a common beginning, of two users; the last one gets two answers. */
+static void ask_all(struct harness *h, struct answer *out)
+{
+    uint64_t ids[ALL];
+    harness_hold(h);
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char text[400];
+        snprintf(text, sizeof(text), "%s And number %u.", i % 2 ? harness_story : "Something else that is asked.", i);
+        struct proto_request r = harness_seeded(text);
+        r.gen.n = i + 1 == REQUESTS ? 2 : 1;
+        ids[i] = harness_submit_as(h, i + 1, 1000 + i % 2, &r);
+    }
+    ids[REQUESTS] = ids[REQUESTS - 1] + 1;
+    harness_go(h);
+    for (unsigned i = 0; i < ALL; i++) {
+        struct answer *a = harness_wait(h, ids[i]);
+        assert_int_equal(a->last.type, PROTO_EV_DONE);
+        out[i] = answer_take(a);
+    }
+}
+
+static void same_answers(struct answer *got, const struct answer *want)
+{
+    for (unsigned i = 0; i < ALL; i++) {
+        assert_same(&got[i], &want[i]);
+        answer_fini(&got[i]);
+    }
+}
+
+/* Whichever step fails, also while blocks are read from the disk: no request ends, and the answers are the same. */
+static void check_failures(struct harness *h, const struct answer *want, bool again)
+{
+    struct answer got[ALL];
+    for (unsigned at = 1; at < 24; at += at < 6 ? 1 : 5) {
+        const struct counts before = counting;
+        harness_start(h);
+        counting_fail = before.forwards + at;
+        ask_all(h, got);
+        assert_int_equal(counting_fail, 0);
+        assert_int_equal(counting.recoveries, before.recoveries + 1);
+        same_answers(got, want);
+        if (again) { /* blocks of after the failure are used */
+            ask_all(h, got);
+            same_answers(got, want);
+            assert_int_equal(counting.recoveries, before.recoveries + 1);
+        }
+        assert_all_blocks_free(h);
+        if (again) harness_wait_disk(h); /* the next one finds blocks on disk, of before and after it */
+        harness_stop(h);
+    }
+}
+
+static void test_a_device_fails(void **state)
+{
+    struct harness *h = *state;
+    struct answer want[ALL];
+    h->config.parallel = 4;
+    h->forgetful = true;
+    harness_start(h);
+    ask_all(h, want);
+    harness_stop(h);
+    check_failures(h, want, false);
+    harness_dirs(h);
+    check_failures(h, want, true);
+    for (unsigned i = 0; i < ALL; i++) answer_fini(&want[i]);
+}
+
 /* --- energy: a joule for each token of the one package --- */
 
 #define ZONE "/sys/class/powercap/intel-rapl:0/"
@@ -166,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_engine_calls_the_chosen_backend, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_a_backend_picks_the_same_tokens, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_a_device_fails, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_energy_is_shared_by_tokens, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

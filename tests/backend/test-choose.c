@@ -87,6 +87,13 @@ static void test_devices(void **state)
     c.device.kind = DEVICE_CUDA;
     assert_int_equal(backend_new(&b, g, &c), -EINVAL);
     assert_string_equal(error_text(-EINVAL), "device 'cuda': this program is built without CUDA");
+    assert_int_equal(backend_probe(&c.device, true), -ENODEV);
+    assert_string_equal(error_text(-ENODEV), "device 'cuda': this program is built without CUDA");
+    c.device.kind = DEVICE_AUTO; /* the CPU, here */
+    assert_int_equal(backend_probe(&c.device, true), 0);
+    c.device.kind = DEVICE_CPU;
+    assert_int_equal(backend_probe(&c.device, true), 0);
+    c.device.kind = DEVICE_CUDA;
     c.backend = "counting"; /* a name overrides the device */
     assert_int_equal(backend_new(&b, g, &c), 0);
     assert_int_equal(counting.made, before + 1);

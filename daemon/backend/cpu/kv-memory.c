@@ -14,10 +14,10 @@ static void count(struct kv_memory *kv, uint64_t blocks)
     kv->size = kv->blocks * kv_memory_block_bytes(kv);
 }
 
-static int map(struct kv_memory *kv)
+int kv_memory_map(struct kv_memory *kv)
 {
     void *p;
-    if (!kv->size) return 0;
+    if (!kv->size || kv->mem) return 0;
     int r = memory_map(&p, kv->size, true, "the KV pool");
     if (!r) kv->mem = p;
     return r;
@@ -52,14 +52,14 @@ int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group
                    uint64_t bytes)
 {
     int r = kv_memory_plan(kv, s, group, layers, type, bytes);
-    return r ? r : map(kv);
+    return r ? r : kv_memory_map(kv);
 }
 
 int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks)
 {
     *kv = (struct kv_memory){.layers = 1, .stride = bytes, .shapes[0] = {.half = bytes, .each = bytes, .kv_heads = 1}};
     count(kv, blocks);
-    return map(kv);
+    return kv_memory_map(kv);
 }
 
 void kv_memory_fini(struct kv_memory *kv)

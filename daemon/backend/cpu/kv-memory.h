@@ -27,9 +27,11 @@ struct kv_memory {
  * -ENOMEM. Errors set the error message. */
 int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
                    uint64_t bytes);
-/* The same without memory: mem stays NULL. Of a backend that has the blocks elsewhere, in the same layout. */
+/* The same without memory: mem stays NULL. Of a backend that has the blocks elsewhere, in the same layout; it may map
+ * the memory later (0; -ENOMEM and the error message). */
 int kv_memory_plan(struct kv_memory *kv, const struct hparams *s, uint32_t group, uint32_t layers, enum kern_kv type,
                    uint64_t bytes);
+int kv_memory_map(struct kv_memory *kv);
 /* @blocks states of @bytes each, a multiple of 64; or blocks of a group without layers, of 0 bytes. 0, or -ENOMEM and
  * the error message. */
 int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks);

@@ -15,9 +15,10 @@
 static struct backend *cuda_backend_free(struct backend *b)
 {
     struct cuda *c = (struct cuda *)b;
-    if (c->device.context) cuda_device_use(&c->device);
+    if (atomic_load(&c->failed)) c->device.context = NULL; /* its memory is freed when the process ends */
+    if (c->device.context) c->device.driver->cuCtxSetCurrent(c->device.context); /* a message that is set stays */
     if (c->device.context) cuda_forget_graphs(c);
-    if (c->pinned) c->device.driver->cuMemHostUnregister(c->host.scratch.x);
+    if (c->device.context && c->pinned) c->device.driver->cuMemHostUnregister(c->host.scratch.x);
     cuda_fini_buffers(c);
     if (c->device.context) cuda_free(&c->device, c->weights);
     cuda_device_close(&c->device);
@@ -82,6 +83,7 @@ static int open_all(struct cuda *c, const struct gguf *g, const struct backend_c
     struct backend_config config = *given;
     struct hparams s;
     if (given->mtp_of) return error_say(-EOPNOTSUPP, "an MTP layer cannot be computed on a GPU yet");
+    c->tokens_given = config.batch_tokens;
     int r = hparams_read(&s, g);
     if (!r) r = cuda_supports(g, &s);
     if (!r) r = cuda_device_open(&c->device, config.device.number);
@@ -110,6 +112,7 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     c->ops.kv_read = cuda_kv_read;
     c->ops.kv_write = cuda_kv_write;
     c->ops.kv_release = cuda_kv_release;
+    c->ops.recover = cuda_recover;
     c->ops.adapter_load = NULL;
     c->ops.picks = true;
     c->ops.free = cuda_backend_free;
@@ -130,5 +133,13 @@ static int is_packed(const struct gguf *g, const char *dir)
     return backend_cpu.is_packed(g, dir);
 }
 
+static int probe(uint32_t number, bool start)
+{
+    const struct cuda_driver *d;
+    if (!start) return cuda_driver_load();
+    int r = cuda_driver(&d);
+    return r ? r : cuda_check_number(d, number);
+}
+
 const struct backend_type backend_cuda = {
-    .name = "cuda", .new = cuda_backend_new, .check = check, .is_packed = is_packed};
+    .name = "cuda", .new = cuda_backend_new, .check = check, .is_packed = is_packed, .probe = probe};

@@ -103,7 +103,9 @@ struct cuda {
     uint8_t *kv[KV_GROUPS_MAX]; /* blocks, as kv_memory_k has them */
     struct cuda_buffers buf;
     bool pinned;        /* host.scratch.x is */
-    atomic_bool failed; /* a KV block could not be written */
+    bool tokens_given;  /* config.batch_tokens is configured */
+    atomic_bool failed; /* the device has; its driver is not called any more, which might wait for ever, */
+    atomic_bool alone;  /* and the host computes alone */
     uint32_t attn_rows, logit_rows;
     float *staging; /* [logit_rows][vocab] pinned, or NULL */
     int32_t *best;  /* [logit_rows] pinned */
@@ -171,6 +173,10 @@ void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src,
 int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out);
 void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in);
 void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
+int cuda_recover(struct backend *b);
+
+/* The device has failed with @r, whose message is set: returns -EIO. */
+int cuda_lost(struct cuda *c, int r);
 
 /* K and V of a layer of a group, for the kernels. */
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer);

@@ -37,17 +37,15 @@ static int load_modules(struct cuda_device *d)
 
 int cuda_device_open(struct cuda_device *d, unsigned number)
 {
-    int n = 0;
     memset(d, 0, sizeof(*d));
     int r = cuda_driver(&d->driver);
     if (r) return r;
     snprintf(d->name, sizeof(d->name), "CUDA device %u", number);
-    d->driver->cuDeviceGetCount(&n);
-    if (number >= (unsigned)n) return error_say(-ENODEV, "there is no CUDA device %u; there are %d", number, n);
-    r = cuda_result(d, d->driver->cuDeviceGet(&d->id, (int)number), "cannot be used");
+    r = cuda_check_number(d->driver, number);
+    if (!r) r = cuda_result(d, d->driver->cuDeviceGet(&d->id, (int)number), "cannot be used");
     if (!r) r = describe(d);
     if (!r) r = cuda_result(d, d->driver->cuDevicePrimaryCtxRetain(&d->context, d->id), "cannot be used");
-    if (r) return r == -ENOMEM || r == -ENODEV ? r : error_in(-ENODEV, "device %u", number);
+    if (r) return r;
     r = cuda_device_use(d);
     if (!r) r = cuda_result(d, d->driver->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "no stream");
     for (size_t i = 0; !r && i < CUDA_MARKS; i++)
@@ -60,7 +58,7 @@ int cuda_device_open(struct cuda_device *d, unsigned number)
 void cuda_device_close(struct cuda_device *d)
 {
     if (!d->context) return;
-    cuda_device_use(d);
+    d->driver->cuCtxSetCurrent(d->context); /* a message that is set stays */
     for (size_t i = 0; i < CUDA_MODULES; i++)
         if (d->modules[i]) d->driver->cuModuleUnload(d->modules[i]);
     for (size_t i = 0; i < CUDA_MARKS; i++)

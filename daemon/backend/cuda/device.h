@@ -27,7 +27,7 @@ struct cuda_device {
 /* Code of the kernels, as nvcc made it: NULL behind the last. */
 extern const void *const cuda_images[];
 
-/* Open device number @number. 0, or -ENODEV if there is none; then cuda_device_close must not be called. */
+/* Open device number @number. 0; on an error, -ENODEV if there is none, cuda_device_close must not be called. */
 int cuda_device_open(struct cuda_device *d, unsigned number);
 void cuda_device_close(struct cuda_device *d);
 

@@ -29,29 +29,42 @@ static int start(const struct cuda_driver *d)
 {
     const char *text = "unknown error";
     CUresult e = d->cuInit(0);
-    int n = 0;
+    int n = 0, version = 0;
     if (!e) e = d->cuDeviceGetCount(&n);
+    if (!e) e = d->cuDriverGetVersion(&version);
     if (e) d->cuGetErrorString(e, &text);
     if (e) return error_say(-ENODEV, "the CUDA driver does not start: %s", text);
+    if (version / 1000 < CUDA_VERSION / 1000) /* code of a later minor version of the same major one can be loaded */
+        return error_say(-ENODEV, "the CUDA driver is too old: it has CUDA %d.%d, this program needs %d", version / 1000,
+                         version % 1000 / 10, CUDA_VERSION / 1000);
     return n ? 0 : error_say(-ENODEV, "the CUDA driver finds no device");
 }
 
-/* The library stays open until the process ends. */
+static struct cuda_driver driver;
+
+int cuda_driver_load(void)
+{
+    static bool loaded;
+    void *library = loaded ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!loaded && !library) return error_say(-ENODEV, "there is no CUDA driver: %s", dlerror());
+    int r = loaded ? 0 : find_symbols(&driver, library);
+    loaded = r == 0;
+    return r;
+}
+
 int cuda_driver(const struct cuda_driver **out)
 {
-    static struct cuda_driver driver;
-    static bool opened;
-    if (!opened) {
-        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-        if (!library) return error_say(-ENODEV, "there is no CUDA driver (libcuda.so.1)");
-        int r = find_symbols(&driver, library);
-        if (!r) r = start(&driver);
-        if (r) {
-            dlclose(library);
-            return r;
-        }
-        opened = true;
-    }
+    static bool started;
+    int r = cuda_driver_load();
+    if (!r && !started) r = start(&driver);
+    started |= !r;
     *out = &driver;
-    return 0;
+    return r;
+}
+
+int cuda_check_number(const struct cuda_driver *d, uint32_t number)
+{
+    int n = 0;
+    d->cuDeviceGetCount(&n);
+    return number < (uint32_t)n ? 0 : error_say(-ENODEV, "there is no CUDA device %u; there are %d", number, n);
 }

@@ -2,11 +2,13 @@
 #pragma once
 /* The CUDA driver, opened at run time: the program starts without it, too. */
 #include <cuda.h>
+#include <stdint.h>
 
 /* The functions of the driver that are used. */
 #define CUDA_FUNCTIONS(X)                                                                                              \
     X(cuInit)                                                                                                          \
     X(cuGetErrorString)                                                                                                \
+    X(cuDriverGetVersion)                                                                                              \
     X(cuDeviceGetCount)                                                                                                \
     X(cuDeviceGet)                                                                                                     \
     X(cuDeviceGetName)                                                                                                 \
@@ -47,6 +49,12 @@ struct cuda_driver {
     CUDA_FUNCTIONS(CUDA_MEMBER)
 };
 
-/* Open the driver, once per process; from one thread. Returns 0 and *out, of static storage; -ENODEV and the error
- * message if there is none, or if it has no device. */
+/* Open the driver and start it, once per process; from one thread at a time. Returns 0 and *out, of static storage;
+ * -ENODEV and the error message if there is none, or if it is too old or has no device. */
 int cuda_driver(const struct cuda_driver **out);
+
+/* Only load its library, which stays loaded. */
+int cuda_driver_load(void);
+
+/* -ENODEV and the error message unless there is a device @number. */
+int cuda_check_number(const struct cuda_driver *d, uint32_t number);

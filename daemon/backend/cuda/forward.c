@@ -255,23 +255,26 @@ static int run(struct cuda_pass *p, float *logits, float *hidden)
         r = compute_layers(p);
         if (!r && p->n) r = cuda_output(p, logits, hidden);
     }
-    const int waited = cuda_wait(&p->c->device);
-    return r ? r : waited;
+    if (!r) return cuda_wait(&p->c->device);
+    p->c->device.driver->cuStreamSynchronize(p->c->device.stream); /* the first message stays */
+    return r;
 }
 
 int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     struct cuda *c = (struct cuda *)b;
     struct cuda_pass p = {.c = c, .cpu = {.c = &c->host}, .x = c->buf.x};
+    if (atomic_load(&c->alone)) return cpu_forward(b, e, n, logits, hidden);
     int r = cpu_lay_out(&p.cpu, e, n, logits, hidden);
     if (r || !p.cpu.n) return r;
-    if (atomic_load(&c->failed))
-        return error_say(-EIO, "%s has failed; start hobd again, or with the device 'cpu'", c->device.name);
+    if (atomic_load(&c->failed)) return error_say(-EIO, "the GPU has failed (%s)", c->device.name);
     p.n = p.cpu.n;
     r = cuda_device_use(&c->device);
     if (!r) r = cuda_embed_batch(&p);
     if (!r) r = cuda_write_notes(&p, e, n);
-    if (!r) return run(&p, logits, hidden);
-    cuda_wait(&c->device); /* the copies read what the next pass writes */
-    return r;
+    if (!r)
+        r = run(&p, logits, hidden);
+    else /* the copies read what the next pass writes */
+        c->device.driver->cuStreamSynchronize(c->device.stream);
+    return r ? cuda_lost(c, r) : 0;
 }

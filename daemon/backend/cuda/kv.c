@@ -3,6 +3,7 @@
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <stdio.h>
 
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer)
 {
@@ -26,6 +27,11 @@ void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src,
 {
     struct cuda *c = (struct cuda *)b;
     const struct kv_memory *kv = &c->host.kv[group];
+    if (atomic_load(&c->alone)) {
+        kv_memory_copy(kv, dst, src, tokens);
+        return;
+    }
+    if (atomic_load(&c->failed)) return;
     int r = dst == src ? 0 : cuda_device_use(&c->device);
     for (uint32_t l = 0; !r && dst != src && l < kv->layers; l++) { /* layers may differ in their heads */
         const struct kv_shape *s = kv_memory_shape(kv, l);
@@ -59,17 +65,50 @@ static int copy_apart(const struct cuda *c, uint32_t group, uint32_t block, uint
 
 int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
-    int r = copy_apart((const struct cuda *)b, group, block, out, NULL);
+    const struct cuda *c = (const struct cuda *)b;
+    int r = 0;
+    if (atomic_load(&c->alone))
+        kv_memory_read(&c->host.kv[group], block, out);
+    else if (atomic_load(&c->failed))
+        r = error_say(-EIO, "the GPU has failed (%s)", c->device.name);
+    else
+        r = copy_apart(c, group, block, out, NULL);
     return r == -ENOMEM ? error_in(-EIO, "a KV block cannot be read") : r;
 }
 
 void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
 {
     struct cuda *c = (struct cuda *)b;
-    report(c, copy_apart(c, group, block, NULL, in));
+    if (atomic_load(&c->alone))
+        kv_memory_write(&c->host.kv[group], block, in);
+    else if (!atomic_load(&c->failed))
+        report(c, copy_apart(c, group, block, NULL, in));
 }
 
 /* The pool's memory on the device stays as it is. */
 void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
 {
+    struct cuda *c = (struct cuda *)b;
+    if (atomic_load(&c->alone)) kv_memory_release(&c->host.kv[group], first, n);
+}
+
+int cuda_lost(struct cuda *c, int r)
+{
+    char why[256];
+    atomic_store(&c->failed, true);
+    snprintf(why, sizeof(why), "%s", error_text(r));
+    return error_say(-EIO, "the GPU has failed: %s", why);
+}
+
+int cuda_recover(struct backend *b)
+{
+    struct cuda *c = (struct cuda *)b;
+    int r = 0;
+    for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++) r = kv_memory_map(&c->host.kv[g]);
+    if (r) return r;
+    if (!c->tokens_given && b->config.batch_tokens > BACKEND_TOKENS) b->config.batch_tokens = BACKEND_TOKENS;
+    b->isa = c->host.kern->name;
+    c->ops.picks = false;
+    atomic_store(&c->alone, true);
+    return 0;
 }

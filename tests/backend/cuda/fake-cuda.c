@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A libcuda.so.1 for tests of what hobd does when a driver fails. Its one device has memory, and kernels that compute
+ * nothing; or the calls go to a real driver. $HOB_FAKE_CUDA has settings, separated by commas:
+ *
+ *   fail=NAME:N:CODE  the Nth call of NAME (a function, or "any") returns CODE, and so does each later call of any
+ *                     function: a device that is lost. fail1=…: that call alone
+ *   major=N, version=N, devices=N, memory=MIB   what the device and the driver say they are
+ *   real=FILE         the driver that the calls go to
+ *
+ * fake_cuda_set takes new settings; fake_cuda_calls counts the calls since then, fake_cuda_live what is allocated, until
+ * fake_cuda_forget.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void fake_cuda_set(const char *settings);
+long fake_cuda_live(void);
+long fake_cuda_calls(void);
+void fake_cuda_forget(void);
+
+static struct {
+    char name[64];
+    long at, code, calls, of_name, live;
+    long major, version, devices;
+    size_t memory, used;
+    bool forever, lost;
+    void *real;
+} fake;
+
+static void set_fail(const char *s, bool forever)
+{
+    fake.forever = forever;
+    if (sscanf(s, "%63[^:]:%ld:%ld", fake.name, &fake.at, &fake.code) != 3) fake.at = 0;
+}
+
+static void set(const char *s)
+{
+    char file[4096];
+    if (!strncmp(s, "fail=", 5)) set_fail(s + 5, true);
+    if (!strncmp(s, "fail1=", 6)) set_fail(s + 6, false);
+    sscanf(s, "major=%ld", &fake.major);
+    sscanf(s, "version=%ld", &fake.version);
+    sscanf(s, "devices=%ld", &fake.devices);
+    if (sscanf(s, "memory=%zu", &fake.memory) == 1) fake.memory <<= 20;
+    if (sscanf(s, "real=%4095[^,]", file) == 1) fake.real = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+void fake_cuda_set(const char *settings)
+{
+    const long live = fake.live;
+    void *real = fake.real;
+    memset(&fake, 0, sizeof(fake));
+    fake.live = live;
+    fake.real = real;
+    fake.major = 9;
+    fake.version = CUDA_VERSION;
+    fake.devices = 1;
+    fake.memory = (size_t)4 << 30;
+    for (const char *s = settings; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL) set(s);
+}
+
+long fake_cuda_live(void)
+{
+    return fake.live;
+}
+
+void fake_cuda_forget(void)
+{
+    fake.live = 0;
+}
+
+long fake_cuda_calls(void)
+{
+    return fake.calls;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    fake_cuda_set(getenv("HOB_FAKE_CUDA"));
+}
+
+/* @name is that of the failure; cuda.h adds versions to some names. */
+static bool meant(const char *name)
+{
+    const size_t n = strlen(fake.name);
+    return !strcmp(fake.name, "any") || (!strncmp(fake.name, name, n) && (!name[n] || !strncmp(name + n, "_v", 2)));
+}
+
+/* Count a call. What it returns in place of doing anything; 0: it does what it should. */
+static CUresult enter(const char *name)
+{
+    __atomic_add_fetch(&fake.calls, 1, __ATOMIC_RELAXED);
+    if (fake.lost) return (CUresult)fake.code;
+    if (!fake.at || !meant(name)) return CUDA_SUCCESS;
+    if (__atomic_add_fetch(&fake.of_name, 1, __ATOMIC_RELAXED) != fake.at) return CUDA_SUCCESS;
+    fake.lost = fake.forever;
+    return (CUresult)fake.code;
+}
+
+static CUresult made(void *to)
+{
+    static char thing;
+    *(void **)to = &thing;
+    fake.live++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult gone(void)
+{
+    fake.live--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult allocate(void *to, size_t n)
+{
+    if (n > fake.memory - fake.used) return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t *p = aligned_alloc(4096, (n + 8191) / 4096 * 4096);
+    if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, 0, n + 4096);
+    *p = n;
+    fake.used += n;
+    fake.live++;
+    *(char **)to = (char *)p + 4096;
+    return CUDA_SUCCESS;
+}
+
+static CUresult release(void *at)
+{
+    size_t *p = (size_t *)(void *)((char *)at - 4096);
+    fake.used -= *p;
+    fake.live--;
+    free(p);
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy(void *to, const void *from, size_t n)
+{
+    memcpy(to, from, n);
+    return CUDA_SUCCESS;
+}
+
+static int attribute(CUdevice_attribute a)
+{
+    if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return (int)fake.major;
+    return a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4 : 0;
+}
+
+static CUresult memory_info(size_t *left, size_t *all)
+{
+    *all = fake.memory;
+    *left = fake.memory - fake.used;
+    return CUDA_SUCCESS;
+}
+
+static CUresult put(int *to, long value)
+{
+    *to = (int)value;
+    return CUDA_SUCCESS;
+}
+
+static CUresult say(const char **out)
+{
+    *out = "the fake driver fails";
+    return CUDA_SUCCESS;
+}
+
+/* The function @name, whose declaration cuda.h has. */
+#define TEXT(name) #name
+#define FUNCTION(name, params, args, does)                                                                             \
+    CUresult CUDAAPI name params                                                                                       \
+    {                                                                                                                  \
+        const CUresult e = enter(TEXT(name));                                                                          \
+        __typeof__(name) *real;                                                                                        \
+        if (e) return e;                                                                                               \
+        if (!fake.real) return does;                                                                                   \
+        *(void **)&real = dlsym(fake.real, TEXT(name));                                                                \
+        return real args;                                                                                              \
+    }
+
+FUNCTION(cuInit, (unsigned flags), (flags), CUDA_SUCCESS)
+FUNCTION(cuDriverGetVersion, (int *v), (v), put(v, fake.version))
+FUNCTION(cuDeviceGetCount, (int *n), (n), put(n, fake.devices))
+FUNCTION(cuDeviceGet, (CUdevice *d, int i), (d, i), put(d, i))
+FUNCTION(cuDeviceGetName, (char *s, int n, CUdevice d), (s, n, d), (snprintf(s, (size_t)n, "fake"), CUDA_SUCCESS))
+FUNCTION(cuDeviceGetAttribute, (int *v, CUdevice_attribute a, CUdevice d), (v, a, d), put(v, attribute(a)))
+FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext *c, CUdevice d), (c, d), made(c))
+FUNCTION(cuDevicePrimaryCtxRelease, (CUdevice d), (d), gone())
+FUNCTION(cuCtxSetCurrent, (CUcontext c), (c), CUDA_SUCCESS)
+FUNCTION(cuMemGetInfo, (size_t *left, size_t *all), (left, all), memory_info(left, all))
+FUNCTION(cuMemAlloc, (CUdeviceptr *p, size_t n), (p, n), allocate(p, n))
+FUNCTION(cuMemFree, (CUdeviceptr p), (p), release((void *)p))
+FUNCTION(cuMemHostAlloc, (void **p, size_t n, unsigned f), (p, n, f), allocate(p, n))
+FUNCTION(cuMemFreeHost, (void *p), (p), release(p))
+FUNCTION(cuMemHostRegister, (void *p, size_t n, unsigned f), (p, n, f), (fake.live++, CUDA_SUCCESS))
+FUNCTION(cuMemHostUnregister, (void *p), (p), gone())
+FUNCTION(cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t n, CUstream s), (to, from, n, s),
+         copy((void *)to, from, n))
+FUNCTION(cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t n, CUstream s), (to, from, n, s),
+         copy(to, (const void *)from, n))
+FUNCTION(cuStreamCreate, (CUstream * s, unsigned f), (s, f), made(s))
+FUNCTION(cuStreamDestroy, (CUstream s), (s), gone())
+FUNCTION(cuStreamSynchronize, (CUstream s), (s), CUDA_SUCCESS)
+FUNCTION(cuEventCreate, (CUevent * e_, unsigned f), (e_, f), made(e_))
+FUNCTION(cuEventDestroy, (CUevent e_), (e_), gone())
+FUNCTION(cuEventRecord, (CUevent e_, CUstream s), (e_, s), CUDA_SUCCESS)
+FUNCTION(cuEventSynchronize, (CUevent e_), (e_), CUDA_SUCCESS)
+FUNCTION(cuModuleLoadData, (CUmodule * m, const void *image), (m, image), made(m))
+FUNCTION(cuModuleUnload, (CUmodule m), (m), gone())
+FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name),
+         (*f = (CUfunction)(void *)&fake, CUDA_SUCCESS))
+FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), CUDA_SUCCESS)
+FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), CUDA_SUCCESS)
+FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), CUDA_SUCCESS)
+FUNCTION(cuStreamEndCapture, (CUstream s, CUgraph *g), (s, g), made(g))
+FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * x, CUgraph g, unsigned long long f), (x, g, f), made(x))
+FUNCTION(cuGraphLaunch, (CUgraphExec x, CUstream s), (x, s), CUDA_SUCCESS)
+FUNCTION(cuGraphExecDestroy, (CUgraphExec x), (x), gone())
+FUNCTION(cuGraphDestroy, (CUgraph g), (g), gone())
+
+/* It never fails: what it says is about other failures. */
+CUresult CUDAAPI cuGetErrorString(CUresult e, const char **out)
+{
+    return say(out);
+}

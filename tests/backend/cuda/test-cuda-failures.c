@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA backend when the driver fails: with the library of fake-cuda.c, each call of a start in turn, and each call
+ * of a step. What was allocated is freed, the message names what is wrong, and after recover the CPU's bits come.
+ * Without a GPU; tests/e2e/test_gpu.py does the same with a whole daemon.
+ */
+#include "daemon/backend/cuda/driver.h"
+#include "libcommon/error.h"
+#include "tests/backend/backend-seq.h"
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LENGTH 80
+#define CHUNK  70
+
+static void (*fake_set)(const char *), (*fake_forget)(void);
+static long (*fake_live)(void), (*fake_calls)(void);
+static struct gguf *g;
+
+static int setup(void **state)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    struct buf b = BUF_INIT;
+    struct tiny t;
+    if (!library || !(*(void **)&fake_set = dlsym(library, "fake_cuda_set"))) return -1;
+    *(void **)&fake_live = dlsym(library, "fake_cuda_live");
+    *(void **)&fake_calls = dlsym(library, "fake_cuda_calls");
+    *(void **)&fake_forget = dlsym(library, "fake_cuda_forget");
+    tiny_init(&t);
+    model_file_tiny_bytes(&b, &t);
+    int r = model_file_open(&g, b.data, b.len);
+    buf_fini(&b);
+    return r;
+}
+
+static int teardown(void **state)
+{
+    gguf_close(g);
+    return 0;
+}
+
+static int open_backend(struct backend **out, const char *backend)
+{
+    struct backend_config c = {
+        .backend = backend, .threads = 1, .ctx = 256, .kv_type = KERN_KV_F32, .kv_bytes = 4 << 20, .batch_tokens = 128};
+    return backend_new(out, g, &c);
+}
+
+static void refused(const char *settings, int expected, const char *part)
+{
+    struct backend *b = NULL;
+    fake_set(settings);
+    const int r = open_backend(&b, "cuda");
+    if (r != expected) print_error("%s: %d\n", settings, r);
+    assert_int_equal(r, expected);
+    if (!strstr(error_text(r), part)) fail_msg("%s: \"%s\" has no \"%s\"", settings, error_text(r), part);
+    assert_null(b);
+    if (!strncmp(settings, "fail=", 5)) fake_forget(); /* a lost device frees nothing */
+    assert_int_equal(fake_live(), 0);
+}
+
+/* The driver is opened once in a process, so its own failures come first. */
+static void test_the_driver(void **state)
+{
+    refused("fail=cuInit:1:100", -ENODEV, "the CUDA driver does not start: the fake driver fails");
+    refused("fail=cuDeviceGetCount:1:999", -ENODEV, "does not start");
+    refused("version=11080", -ENODEV, "too old: it has CUDA 11.8");
+    refused("devices=0", -ENODEV, "finds no device");
+    refused("major=7", -ENODEV, "fake, sm_70: too old");
+    refused("fail=cuDevicePrimaryCtxRetain:1:46", -EIO, "fake, sm_90: cannot be used: the fake driver fails");
+    refused("fail=cuModuleLoadData:3:222", -EIO, "fake, sm_90: cannot load the kernels: ");
+    refused("memory=1", -ENOMEM, "MiB are free");
+    refused("fail1=cuModuleLoadData:3:222", -EIO, "cannot load the kernels");
+    refused("fail1=cuMemAlloc:1:2", -ENOMEM, "for the weights");
+    refused("fail1=cuMemAlloc:2:2", -ENOMEM, "for the buffers of a step");
+    refused("fail1=cuMemAlloc:3:2", -ENOMEM, "for the KV pool");
+}
+
+/* Whatever fails at a start, once: an error or a backend, and nothing stays allocated. */
+static void test_each_call_of_a_start(void **state)
+{
+    long calls, made = 0;
+    struct backend *b = NULL;
+    fake_set("");
+    assert_int_equal(open_backend(&b, "cuda"), 0);
+    calls = fake_calls();
+    b = backend_free(b);
+    assert_int_equal(fake_live(), 0);
+    assert_true(calls > 50);
+    for (long n = 1; n <= calls; n++) {
+        char settings[64];
+        snprintf(settings, sizeof(settings), "fail1=any:%ld:%d", n, n % 2 ? 700 : 2);
+        fake_set(settings);
+        int r = open_backend(&b, "cuda");
+        assert_true(r == 0 || r == -ENODEV || r == -EIO || r == -ENOMEM);
+        if (r) assert_true(*error_text(r));
+        made += r == 0;
+        b = r ? NULL : backend_free(b);
+        if (fake_live()) fail_msg("%s: %ld things stay", settings, fake_live());
+    }
+    assert_true(made < calls * 3 / 4); /* pinned memory is the speed's alone, and any module has a kernel of any name */
+}
+
+/* Compute @s up to its end: many tokens without a graph, then few with one. */
+static int run(struct backend *b, struct backend_seq *s)
+{
+    int r = 0;
+    for (uint32_t n; !r && (n = s->n - s->done); s->done += n) {
+        if (n > CHUNK) n = CHUNK;
+        struct batch_entry e = backend_seq_entry(s, n);
+        memset(s->want, WANT_LOGITS, s->n);
+        r = b->ops->forward(b, &e, 1, s->logits + (size_t)s->done * s->vocab, NULL);
+    }
+    return r;
+}
+
+/* The same. -EIO: the device has failed, and the CPU goes on from the beginning. */
+static bool compute(struct backend *b, struct backend_seq *s)
+{
+    int r = run(b, s);
+    if (!r) return false;
+    assert_int_equal(r, -EIO);
+    assert_true(strstr(error_text(r), "fake") != NULL);
+    assert_int_equal(b->ops->recover(b), 0);
+    s->done = 0;
+    assert_int_equal(run(b, s), 0);
+    return true;
+}
+
+/* A device that is lost at each call of some steps: after it, the CPU's logits and blocks. */
+static void test_each_call_of_a_step(void **state)
+{
+    struct backend *cpu, *b;
+    struct backend_seq want, s;
+    long start, all, lost = 0;
+    assert_int_equal(open_backend(&cpu, "cpu"), 0);
+    backend_seq_init(&want, cpu, LENGTH, 5, 0);
+    backend_seq_run(cpu, &want, 20);
+    fake_set("");
+    assert_int_equal(open_backend(&b, "cuda"), 0);
+    start = fake_calls();
+    backend_seq_init(&s, b, LENGTH, 5, 0);
+    assert_int_equal(run(b, &s), 0);
+    all = fake_calls();
+    backend_seq_fini(&s);
+    backend_free(b);
+    assert_true(all > start + 20);
+    for (long n = start + 1; n <= all; n++) {
+        char settings[64];
+        snprintf(settings, sizeof(settings), "fail=any:%ld:700", n);
+        fake_set(settings);
+        assert_int_equal(open_backend(&b, "cuda"), 0);
+        backend_seq_init(&s, b, LENGTH, 5, 0);
+        if (compute(b, &s)) {
+            lost++;
+            backend_seq_same_logits(&want, &s);
+            assert_string_equal(b->isa, cpu->isa);
+        }
+        backend_seq_fini(&s);
+        backend_free(b);
+    }
+    assert_true(lost >= all - start - 2);
+    backend_seq_fini(&want);
+    backend_free(cpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_driver), cmocka_unit_test(test_each_call_of_a_start),
+                                       cmocka_unit_test(test_each_call_of_a_step)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -16,6 +16,7 @@ struct options {
     char *model;                 /* as given; "default" */
     char *socket;                /* NULL: the default path of the model's socket */
     bool system;                 /* use the system's directories, and a socket for the group */
+    struct device_choice device; /* as given; engine.device is the one that opens */
     char *mmproj;                /* image encoder; "none"; NULL: the file beside the model, if there is one */
     char *draft;                 /* draft model, as given; "none"; NULL: the model's MTP layer */
     char *adapters;              /* a line NAME=FILE for each; NULL: none but those beside the model */

@@ -24,7 +24,8 @@ enum { LL_CREATE = 444, LL_ADD = 445, LL_RESTRICT = 446, LL_VERSION = 1, LL_PATH
 #define LL_MAKE_DIR    (1u << 7)
 #define LL_MAKE_REG    (1u << 8)
 #define LL_TRUNCATE    (1u << 14)
-#define LL_OF_FILES    (LL_EXECUTE | LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE)
+#define LL_IOCTL       (1u << 15) /* of devices */
+#define LL_OF_FILES    (LL_EXECUTE | LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE | LL_IOCTL)
 #define LL_TCP         3u /* bind, connect */
 #define LL_SCOPES      3u /* connect to abstract sockets, send signals outside the sandbox */
 
@@ -52,7 +53,7 @@ static struct ruleset everything(long abi)
     if (abi >= 2) s.files |= 1u << 13;
     if (abi >= 3) s.files |= LL_TRUNCATE;
     if (abi >= 4) s.net = LL_TCP;
-    if (abi >= 5) s.files |= 1u << 15; /* ioctl of devices */
+    if (abi >= 5) s.files |= LL_IOCTL;
     if (abi >= 6) s.scoped = LL_SCOPES;
     return s;
 }
@@ -76,6 +77,8 @@ static uint64_t rights(enum sandbox_how how)
         return LL_READ_DIR;
     case SANDBOX_REMOVE:
         return LL_REMOVE_FILE;
+    case SANDBOX_DEVICE:
+        return LL_READ_FILE | LL_WRITE_FILE | LL_IOCTL;
     }
     return 0;
 }

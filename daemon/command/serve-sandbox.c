@@ -27,6 +27,16 @@ static void make_dirs(const struct engine_config *e, const char *config)
     }
 }
 
+/* The driver of a GPU opens its devices again and again. Returns how many are added behind the @n paths. */
+static size_t add_devices(struct serve_sandbox *x, size_t n)
+{
+    size_t i;
+    if (glob("/dev/nvidia*", 0, NULL, &x->devices)) log_debug("no device /dev/nvidia* is found");
+    for (i = 0; i < x->devices.gl_pathc && i < SERVE_SANDBOX_DEVICES; i++)
+        x->paths[n + i] = (struct sandbox_path){x->devices.gl_pathv[i], SANDBOX_DEVICE};
+    return i;
+}
+
 void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const struct listener *l)
 {
     const struct engine_config *e = &o->engine;
@@ -51,7 +61,10 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
     size_t n = SERVE_SANDBOX_OWN + x->n_parts;
     for (size_t i = 0; i < e->adapters.n; i++)
         x->paths[n++] = (struct sandbox_path){e->adapters.list[i].path, SANDBOX_READ};
-    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = n, .calls = sandbox_calls};
+    const bool device = e->device.kind != DEVICE_CPU;
+    if (device) n += add_devices(x, n);
+    x->sandbox =
+        (struct sandbox){.paths = x->paths, .n_paths = n, .calls = device ? sandbox_calls_device : sandbox_calls};
     make_dirs(e, x->config);
 }
 
@@ -62,4 +75,5 @@ void serve_sandbox_fini(struct serve_sandbox *x)
     free(x->beside);
     free(x->socket);
     for (size_t i = 0; i < x->n_parts; i++) free(x->parts[i]);
+    globfree(&x->devices);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "daemon/command/gateways.h"
+#include "daemon/command/serve-device.h"
 #include "daemon/command/serve-sandbox.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
@@ -140,18 +141,6 @@ static void start_decoders(struct engine_config *c)
     if (r < 0) log_warning("requests with images are refused: %s", error_text(r));
 }
 
-/* The driver of a GPU opens devices and makes calls that the sandbox does not allow. */
-static int check_device(struct options *o)
-{
-    if (o->no_sandbox || o->engine.device.kind == DEVICE_CPU) return 0;
-    if (o->engine.device.kind != DEVICE_AUTO)
-        return error_say(-EINVAL, "a device other than 'cpu' needs 'confine = no' (--confine no): the sandbox has no "
-                                  "access to a GPU");
-    log_info("the CPU computes: the sandbox has no access to a GPU (--confine no)");
-    o->engine.device.kind = DEVICE_CPU;
-    return 0;
-}
-
 static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
@@ -163,7 +152,7 @@ static int serve(struct options *o, int argc, char **argv)
     raise_nofile();
     tune_malloc();
     if (r == 0) r = options_resolve(o);
-    if (r == 0) r = check_device(o);
+    if (r == 0) r = serve_device(o);
     uid_t *gateways = NULL;
     if (r == 0) r = gateways_find(o, &gateways, &config.n_gateways);
     config.gateways = gateways;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,8 +23,41 @@ enum { WHO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */, REQ_XCOMP_PERM = 0x1023 /* ARCH
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |                 \
      CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
+static const struct sock_filter begin[] = {SANDBOX_BEGIN};
+
+/*
+ * The driver of a GPU talks to its devices with ioctl: those of nvidia and nvidiactl are _IOWR('F', number, size), those
+ * of nvidia-uvm are plain numbers below 128, but for the first and the last one of a process. No other file that hobd
+ * has open takes such a command: a terminal's begin with 'T', a socket's with 0x89.
+ */
+enum { RM = 'F' << 8, UVM_LAST = 127, UVM_INITIALIZE = 0x30000001, UVM_DEINITIALIZE = 0x30000002 };
+
+static const struct sock_filter device[] = {
+    RULE(ioctl, 9),
+    LOW(1),
+    IF_IS(TCGETS, 5, 0),
+    IF_IS(UVM_INITIALIZE, 4, 0),
+    IF_IS(UVM_DEINITIALIZE, 3, 0),
+    IF(BPF_JGT, UVM_LAST, 0, 2),
+    STEP(BPF_ALU | BPF_AND | BPF_K, 0xff00),
+    IF_IS(RM, 0, 1),
+    YES,
+    NO,
+    /* others of its calls */
+    ALLOW(dup),
+    ALLOW(get_mempolicy),
+    ALLOW(pipe2),
+    ALLOW(sched_getaffinity), /* the driver asks for its threads by their numbers */
+    ALLOW(sched_get_priority_max),
+    ALLOW(sched_get_priority_min),
+    ALLOW(uname),
+#ifdef __NR_stat
+    ALLOW(access),
+    ALLOW(stat),
+#endif
+};
+
 static const struct sock_filter program[] = {
-    SANDBOX_BEGIN,
     /* frequent calls */
     ALLOW(futex),
     ALLOW(read),
@@ -236,9 +270,26 @@ static const struct sock_filter program[] = {
     ABSENT,
 };
 
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* Load the rules @more before those of all. */
+static int load(const struct sock_filter *more, size_t n)
+{
+    struct sock_filter all[COUNT(begin) + COUNT(device) + COUNT(program)];
+    memcpy(all, begin, sizeof begin);
+    if (n) memcpy(all + COUNT(begin), more, n * sizeof *more);
+    memcpy(all + COUNT(begin) + n, program, sizeof program);
+    return sandbox_load("hobd", all, COUNT(begin) + n + COUNT(program));
+}
+
 int sandbox_calls(void)
 {
-    return sandbox_load("hobd", program, sizeof program / sizeof *program);
+    return load(NULL, 0);
+}
+
+int sandbox_calls_device(void)
+{
+    return load(device, COUNT(device));
 }
 
 #else
@@ -246,6 +297,11 @@ int sandbox_calls(void)
 int sandbox_calls(void)
 {
     return error_say(-EOPNOTSUPP, "seccomp: hobd has no filter for this architecture");
+}
+
+int sandbox_calls_device(void)
+{
+    return sandbox_calls();
 }
 
 #endif

@@ -5,3 +5,6 @@
 /* Allow this process, which has one thread, only these calls. 0, or -errno with a message; -EOPNOTSUPP: there are no
  * rules for this architecture. */
 int sandbox_calls(void);
+
+/* The same with the calls that the driver of a GPU makes in addition. */
+int sandbox_calls_device(void);

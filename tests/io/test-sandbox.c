@@ -5,6 +5,7 @@
 #include "tests/io/child.h"
 #include "tests/support/folder.h"
 #include <fcntl.h>
+#include <linux/random.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -78,7 +80,7 @@ static int enter_files(void)
     const struct sandbox_path paths[] = {
         {at("state"), SANDBOX_WRITE},    {at("link"), SANDBOX_READ}, {at("run"), SANDBOX_REMOVE},
         {at("nowhere"), SANDBOX_WRITE},  {NULL, SANDBOX_WRITE},      {at("above"), SANDBOX_LIST},
-        {at("one.file"), SANDBOX_WRITE},
+        {at("one.file"), SANDBOX_WRITE}, {"/dev/random", SANDBOX_DEVICE},
     };
     int r = sandbox_files(&(struct sandbox){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
 
@@ -103,7 +105,9 @@ static int try_own_files(void)
     EXPECT(writes(at("one.file"), 0) == 0);
     EXPECT(reads("/proc/self/status") == 0);
     EXPECT(writes("/dev/null", 0) == 0);
-    return 0;
+    int bits, fd = open("/dev/random", O_RDWR | O_CLOEXEC);
+    EXPECT(fd >= 0 && ioctl(fd, RNDGETENTCNT, &bits) == 0);
+    return close(fd);
 }
 
 static int try_other_files(void)
@@ -164,6 +168,38 @@ static int try_refused_calls(void)
     return 0;
 }
 
+/* Commands of a terminal, a network interface, the driver of a GPU. */
+static int try_ioctl(void)
+{
+    int zero = open("/dev/zero", O_RDWR | O_CLOEXEC), r = enter_calls();
+
+    if (r) return r;
+    FAILS(ioctl(zero, TCGETS, NULL), ENOTTY);
+    FAILS(ioctl(zero, TIOCSTI, "x"), EPERM);
+    FAILS(ioctl(zero, SIOCGIFCONF, NULL), EPERM);
+    FAILS(ioctl(zero, _IOWR('F', 42, char[32]), NULL), EPERM);
+    FAILS(ioctl(zero, 27, NULL), EPERM);
+    FAILS(ioctl(zero, 0x30000001, NULL), EPERM);
+    return 0;
+}
+
+static int try_device_ioctl(void)
+{
+    int zero = open("/dev/zero", O_RDWR | O_CLOEXEC), r = sandbox_calls_device();
+
+    if (r) return r == -ENOSYS || r == -EINVAL ? NO_KERNEL : r;
+    FAILS(ioctl(zero, TCGETS, NULL), ENOTTY);
+    FAILS(ioctl(zero, _IOWR('F', 42, char[32]), NULL), ENOTTY);
+    FAILS(ioctl(zero, 27, NULL), ENOTTY);
+    FAILS(ioctl(zero, 0x30000001, NULL), ENOTTY);
+    FAILS(ioctl(zero, TIOCSTI, "x"), EPERM);
+    FAILS(ioctl(zero, SIOCGIFCONF, NULL), EPERM);
+    FAILS(ioctl(zero, 0x40000001, NULL), EPERM);
+    FAILS(execl("/bin/true", "true", NULL), EPERM);
+    FAILS(syscall(100000), ENOSYS);
+    return 0;
+}
+
 static void *in_thread(void *arg)
 {
     return arg;
@@ -189,6 +225,8 @@ static void test_calls(void **state)
 {
     check(try_refused_calls);
     check(try_allowed_calls);
+    check(try_ioctl);
+    check(try_device_ioctl);
 }
 
 /* Its words go to a file, which the parent reads. */

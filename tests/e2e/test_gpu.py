@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What hobd does where a GPU's driver is missing, fails at the start, or fails while it computes: with a driver that fails as it is told
+(tests/backend/cuda/fake-cuda.c), whose kernels compute nothing. Needs a build with -Dcuda=enabled."""
+import threading
+
+import pytest
+from conftest import BUILD, mktiny
+from test_daemon import sandbox_of
+
+FAKE = BUILD / "tests" / "backend" / "cuda"
+KEYS = dict(raw=True, max_tokens=12, temperature=0.8, seed=3, ignore_eos=True, logprobs=True)
+PROMPTS = ["once upon a time " * n for n in (1, 9, 30)]
+pytestmark = pytest.mark.skipif(not (FAKE / "libcuda.so.1").exists(), reason="needs a build with -Dcuda=enabled")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return mktiny(tmp_path_factory.mktemp("models") / "gpu.gguf", "--layers", 2, "--ctx", 2048)
+
+
+def start(home, model, device, settings, **kw):
+    return home.daemon("-m", model, "--device", device, "--cache-bytes", 0, env={"LD_LIBRARY_PATH": str(FAKE), "HOB_FAKE_CUDA": settings}, **kw)
+
+
+def ask(home, d):
+    """All prompts at once."""
+    got = {}
+
+    def run(p):
+        a = home.client(d).answer(p, **KEYS)
+        got[p] = (a.end["event"], a.ids, a.logprobs)
+
+    threads = [threading.Thread(target=run, args=(p,)) for p in PROMPTS]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return got
+
+
+@pytest.fixture
+def cpu(home, model):
+    d = home.daemon("-m", model, "--cache-bytes", 0)
+    got = ask(home, d)
+    d.terminate()
+    assert d.wait(20) == 0
+    return got
+
+
+WRONG = [("devices=0", "finds no device"), ("version=11080", "too old: it has CUDA 11.8"), ("major=7", "fake, sm_70: too old"), ("fail=cuInit:1:999", "does not start"),
+         ("memory=8", "MiB are free"), ("fail1=cuMemAlloc:3:2", "no device memory for the KV pool"), ("fail=cuModuleLoadData:3:222", "cannot load the kernels")]
+
+
+@pytest.mark.parametrize("settings,part", WRONG)
+def test_a_start_without_a_gpu(home, model, cpu, settings, part):
+    """auto is the CPU, and says why; cuda ends, and says the same."""
+    d = start(home, model, "auto", settings)
+    log = d.log.read_text()
+    assert "the CPU computes: " in log and part in log
+    assert ask(home, d) == cpu
+    d.terminate()
+    assert d.wait(20) == 0
+    d = start(home, model, "cuda", settings, wait=False)
+    assert d.wait(20) == 1
+    assert part in d.log.read_text()[len(log):]
+
+
+def test_no_driver_leaves_the_sandbox_closed(home, model):
+    """Also the driver's thread, and all others, are in it."""
+    for settings in ("devices=0", ""):
+        d = start(home, model, "auto", settings)
+        assert sandbox_of(d) == {("NoNewPrivs:\t1", "Seccomp:\t2")}
+        d.terminate()
+        assert d.wait(20) == 0
+
+
+@pytest.mark.parametrize("settings", ["fail=cuGraphLaunch:1:700", "fail=cuLaunchKernelEx:1:700", "fail=cuStreamEndCapture:1:900", "fail=cuStreamSynchronize:3:719"])
+def test_a_gpu_that_fails_in_the_first_step(home, model, cpu, settings):
+    d = start(home, model, "cuda", settings)
+    one = home.client(d).answer(PROMPTS[0], **KEYS)
+    assert (one.end["event"], one.ids, one.logprobs) == cpu[PROMPTS[0]]
+    assert ask(home, d) == cpu
+    assert "the GPU has failed" in d.log.read_text()
+    d.terminate()
+    assert d.wait(20) == 0
+
+
+@pytest.mark.parametrize("n", range(1, 40, 6))
+def test_a_gpu_that_fails_later(home, model, cpu, n):
+    """No request fails or hangs; what was sampled before is the fake's, and what comes later is right."""
+    d = start(home, model, "cuda", f"fail=cuStreamSynchronize:{n + 3}:700")
+    for _ in range(5):
+        assert all(event == "done" and len(ids) == 12 for event, ids, _ in ask(home, d).values())
+    assert "the GPU has failed" in d.log.read_text()
+    assert home.client(d).answer("never seen before", **KEYS).end["event"] == "done"
+    assert ask_anew(home, d) == cpu
+    d.terminate()
+    assert d.wait(20) == 0
+
+
+def ask_anew(home, d):
+    return {p: (a.end["event"], a.ids, a.logprobs) for p in PROMPTS for a in [home.client(d).answer(p, salt="new", **KEYS)]}

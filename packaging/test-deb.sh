@@ -50,13 +50,15 @@ fi
 hob_deb=$(find_deb "$dir" hob)
 hobd_deb=$(find_deb "$dir" hobd)
 http_deb=$(find_deb "$dir" hob-http)
+cuda_deb=$(find "$dir" -maxdepth 1 -name 'hob-cuda_*.deb') # none, where nvcc was not there
 root=$tmp/root
 make_root "$base"
 quietly in_root useradd --uid 1000 --create-home plain
 mkdir "$root/home/plain/run"
 chown 1000:1000 "$root/home/plain/run"
 chmod 700 "$root/home/plain/run"
-add_debs "$hob_deb" "$hobd_deb" "$http_deb"
+# shellcheck disable=SC2086 # one or none
+add_debs "$hob_deb" "$hobd_deb" "$http_deb" $cuda_deb
 apt install systemd curl
 list >"$tmp/before"
 cp "$root/etc/passwd" "$tmp/passwd"
@@ -115,6 +117,24 @@ use_http() {
 }
 use
 use_http
+# Without a GPU: hob-cuda says what is missing, auto does without, and the units are still right.
+use_cuda() {
+    as_user hobd serve --device cuda --socket /home/plain/run/cuda.sock >"$tmp/cuda" 2>&1 && die "hobd serves with a GPU that is not there"
+    grep -q "$1" "$tmp/cuda" || { cat "$tmp/cuda"; die "hobd serve --device cuda does not say: $1"; }
+}
+use_cuda "(package hob-cuda) is not installed"
+if [ -n "$cuda_deb" ]; then
+    apt install --no-install-recommends "/debs/${cuda_deb##*/}"
+    use_cuda "there is no CUDA driver"
+    # shellcheck disable=SC2086
+    in_root systemd-analyze verify --man=no $units >"$tmp/log" 2>&1 || { cat "$tmp/log"; die "systemd-analyze verify, with hob-cuda"; }
+    mkdir -p "$root/home/plain/.config/hob"
+    echo "device = auto" >"$root/home/plain/.config/hob/hobd.conf"
+    use
+    rm -r "$root/home/plain/.config/hob"
+    apt purge hob-cuda
+    say "hob-cuda: installed, without a GPU, and purged"
+fi
 grep -q "^state: ready" "$tmp/status" || die "hob status says: $(cat "$tmp/status")"
 apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}" "/debs/${http_deb##*/}"
 use

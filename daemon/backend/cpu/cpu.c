@@ -193,4 +193,6 @@ static int is_packed(const struct gguf *g, const char *dir)
     return r < 0 ? r : r == 0 ? packed_exists(&model, dir) : 0;
 }
 
+const size_t backend_cpu_state = sizeof(struct cpu);
+
 const struct backend_type backend_cpu = {.name = "cpu", .new = cpu_new, .check = weights_check, .is_packed = is_packed};

@@ -57,28 +57,28 @@ static int load(const struct backend_type **out)
 
 static int plugin_new(struct backend **out, const struct gguf *g, const struct backend_config *c)
 {
-    const struct backend_type *type;
+    const struct backend_type *type = NULL;
     int r = load(&type);
     return r ? r : type->new (out, g, c);
 }
 
 static int plugin_check(const struct gguf *g, const struct hparams *h, size_t *bytes)
 {
-    const struct backend_type *type;
+    const struct backend_type *type = NULL;
     int r = load(&type);
     return r ? r : type->check(g, h, bytes);
 }
 
 static int plugin_is_packed(const struct gguf *g, const char *packed_dir)
 {
-    const struct backend_type *type;
+    const struct backend_type *type = NULL;
     int r = load(&type);
     return r ? r : type->is_packed(g, packed_dir);
 }
 
 static int plugin_probe(uint32_t number, bool start)
 {
-    const struct backend_type *type;
+    const struct backend_type *type = NULL;
     int r = load(&type);
     return r ? r : type->probe(number, start);
 }

@@ -157,7 +157,7 @@ def test_two_daemons_on_one_socket(home):
     (["--kv-type", "q3"], 2, "q3"), (["--nonsense"], 2, "nonsense"), (["--cache-bytes", "lots"], 2, "cache-bytes"),
     (["-m", "nosuch"], 1, "nosuch"), (["-m", "/nowhere/x.gguf"], 1, "/nowhere/x.gguf"), (["--threads", "100000"], 2, "threads"),
     (["--nice", "20"], 2, "nice"), (["--nice", "-21"], 2, "nice"), (["--nice", "--5"], 2, "nice"), (["--nice", ""], 2, "nice"), (["--numa", "2"], 2, "numa"),
-    (["--device", "gpu"], 2, "gpu"), (["--device", "cuda:"], 2, "cuda:"), (["--device", "cuda:100"], 2, "cuda:100"), (["--device", "cuda:99"], 1, "CUDA"),
+    (["--device", "gpu"], 2, "gpu"), (["--device", "cuda:"], 2, "cuda:"), (["--device", "cuda:100"], 2, "cuda:100"), (["--device", "cuda:99"], 1, "cuda"),
     (["--socket", "/tmp/" + "x" * 200], 1, "limit"), (["--kv-bytes", "1K"], 1, "kv"),
 ])
 def test_bad_options(home, args, code, say):

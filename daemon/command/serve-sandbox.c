@@ -3,8 +3,10 @@
 #include "daemon/io/sandbox-calls.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The directory of @path. NULL: @path is NULL, or no memory. */
 static char *parent_of(const char *path)
@@ -27,20 +29,25 @@ static void make_dirs(const struct engine_config *e, const char *config)
     }
 }
 
+#define THREADS "/proc/self/task"
+
 /* The driver of a GPU opens its devices again and again. Returns how many are added behind the @n paths. */
 static size_t add_devices(struct serve_sandbox *x, size_t n)
 {
     size_t i;
     if (glob("/dev/nvidia*", 0, NULL, &x->devices)) log_debug("no device /dev/nvidia* is found");
-    for (i = 0; i < x->devices.gl_pathc && i < SERVE_SANDBOX_DEVICES; i++)
+    for (i = 0; i < x->devices.gl_pathc && i + 1 < SERVE_SANDBOX_DEVICES; i++)
         x->paths[n + i] = (struct sandbox_path){x->devices.gl_pathv[i], SANDBOX_DEVICE};
-    return i;
+    /* It gives its threads names, and fails where it cannot. An open directory remains the one that is meant. */
+    x->threads = open(THREADS, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    x->paths[n + i] = (struct sandbox_path){THREADS, SANDBOX_DEVICE};
+    return i + 1;
 }
 
 void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const struct listener *l)
 {
     const struct engine_config *e = &o->engine;
-    *x = (struct serve_sandbox){.beside = parent_of(e->state_dir), .socket = l->linked ? parent_of(l->path) : NULL};
+    *x = (struct serve_sandbox){.beside = parent_of(e->state_dir), .socket = l->linked ? parent_of(l->path) : NULL, .threads = -1};
     int r = paths_dir(PATHS_CONFIG, o->system, &x->config);
     if (r < 0) log_debug("%s", error_text(r));
     /* The file is listed in addition to its directory, because it may be a link to another directory. */
@@ -76,4 +83,5 @@ void serve_sandbox_fini(struct serve_sandbox *x)
     free(x->socket);
     for (size_t i = 0; i < x->n_parts; i++) free(x->parts[i]);
     globfree(&x->devices);
+    if (x->threads >= 0) close(x->threads);
 }

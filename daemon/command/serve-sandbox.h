@@ -16,7 +16,8 @@ struct serve_sandbox {
     char *config, *file, *beside, *socket;
     char *parts[MODEL_PARTS_MAX]; /* [n_parts] the other files of a split model or draft model */
     size_t n_parts;
-    glob_t devices; /* of a GPU */
+    glob_t devices; /* of a GPU, and */
+    int threads;    /* the directory of this process's, for its driver; or -1 */
 };
 
 /* Call this after options_resolve. It makes the directories that the engine would make. @o and @l must outlive @x.

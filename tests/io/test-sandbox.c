@@ -80,7 +80,7 @@ static int enter_files(void)
     const struct sandbox_path paths[] = {
         {at("state"), SANDBOX_WRITE},    {at("link"), SANDBOX_READ}, {at("run"), SANDBOX_REMOVE},
         {at("nowhere"), SANDBOX_WRITE},  {NULL, SANDBOX_WRITE},      {at("above"), SANDBOX_LIST},
-        {at("one.file"), SANDBOX_WRITE}, {"/dev/random", SANDBOX_DEVICE},
+        {at("one.file"), SANDBOX_WRITE}, {"/dev/random", SANDBOX_DEVICE}, {"/proc/self/task", SANDBOX_DEVICE},
     };
     int r = sandbox_files(&(struct sandbox){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
 
@@ -107,6 +107,7 @@ static int try_own_files(void)
     EXPECT(writes("/dev/null", 0) == 0);
     int bits, fd = open("/dev/random", O_RDWR | O_CLOEXEC);
     EXPECT(fd >= 0 && ioctl(fd, RNDGETENTCNT, &bits) == 0);
+    EXPECT(writes("/proc/thread-self/comm", 0) == 0);
     return close(fd);
 }
 
@@ -121,6 +122,7 @@ static int try_other_files(void)
     FAILS(writes(at("run/new"), O_CREAT), EACCES);
     FAILS(reads(at("other")), EACCES);
     FAILS(reads("/etc/passwd"), EACCES);
+    FAILS(writes("/proc/self/comm", 0), EACCES);
     FAILS(unlink(at("other")), EACCES);
     FAILS(mkdir(at("dir"), 0700), EACCES);
     FAILS(mkdir(at("nowhere"), 0700), EACCES);

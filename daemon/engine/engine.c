@@ -155,7 +155,12 @@ static void configure_steps(struct core *core)
 {
     core->config.batch_tokens = core->model.backend->config.batch_tokens;
     texts_configure(core);
-    sched_config_init(&core->plan.config, core->config.parallel, core->config.batch_tokens);
+    struct sched_config *c = &core->plan.config;
+    sched_config_init(c, core->config.parallel, core->config.batch_tokens);
+    if (!hparams_state(&core->model.backend->hparams)) return;
+    /* A sequence that runs has a state. Half of them stay those of the cache. */
+    const uint32_t states = core->model.backend->kv_blocks[core->model.backend->hparams.n_groups - 1] / 2;
+    if (c->parallel_batch > states) c->parallel_batch = states > c->parallel ? states : c->parallel;
 }
 
 static int load_all(struct engine *e)

@@ -17,8 +17,8 @@
 #include <string.h>
 
 struct step_scratch {
-    struct batch_entry *entries; /* [parallel] what the backend gets */
-    const uint32_t **tables;     /* [parallel][n_groups] block tables */
+    struct batch_entry *entries; /* [sequences of a step] what the backend gets */
+    const uint32_t **tables;     /* [sequences of a step][n_groups] block tables */
     uint8_t *want;               /* [batch_tokens] */
     struct item_place *places;   /* [batch_tokens] of the entries of sequences with grids */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
@@ -47,9 +47,10 @@ static int reserve_rows(struct core *core, size_t rows)
 
 int step_new(struct core *core)
 {
-    size_t n = core->config.parallel, t = core->config.batch_tokens;
+    size_t t = core->config.batch_tokens, n = core->plan.config.parallel_batch;
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
     if (!x) return -ENOMEM;
+    if (n > t) n = t; /* each sequence of a batch has a token */
     x->entries = calloc(n, sizeof(*x->entries));
     x->tables = calloc(n * kv_cache_pools(&core->cache), sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
@@ -62,7 +63,7 @@ int step_new(struct core *core)
     if (hidden) x->hidden = calloc(t, h->dim * sizeof(*x->hidden));
     if (!x->entries || !x->tables || !x->want || !x->best || !x->tokens || !x->places || (hidden && !x->hidden))
         return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
-    return h->embedding.whole ? 0 : reserve_rows(core, n < t ? n : t);
+    return h->embedding.whole ? 0 : reserve_rows(core, n);
 }
 
 void step_free(struct core *core)

@@ -15,6 +15,7 @@ struct step {
     uint32_t user;                       /* user of the first ready request */
     uint32_t part;                       /* the request of which an express step computes a part; SCHED_NONE: none */
     bool shared;                         /* requests of several users have tokens to compute */
+    bool higher;                         /* one of them is of a higher class than batch */
     uint64_t least_decode, most_prefill; /* smallest account of a user that decodes, largest of one that prefills */
     uint32_t due;                        /* the request whose whole stretch has to be in the step; SCHED_NONE: none */
     bool is_short;                       /* only t->tokens limit the prefill */

@@ -19,6 +19,7 @@ struct decision {
     uint32_t n_running, n_waiting; /* in x.list: the running requests at its start, the waiting ones at its end */
     uint32_t moved;                /* preemptions so far */
     uint32_t slots, blocks;        /* free slots and blocks */
+    uint32_t higher;               /* running requests of higher classes than batch */
     uint32_t slots_most;           /* largest number of slots of one user */
     uint64_t served_most;          /* largest account of the users that run something */
     bool slow;                     /* a running request has a slow reader and may be preempted */
@@ -70,10 +71,26 @@ static bool is_first_token(const struct decision *d, const struct sched_req *r)
     return !r->decoding && r->known - r->computed <= d->c->express_tokens;
 }
 
+/* Slots of all: more while only requests of class batch run or wait. */
+static uint32_t slots_of_all(const struct decision *d)
+{
+    for (uint32_t i = 0; i < d->s->n; i++) {
+        const struct sched_req *r = &d->s->reqs[i];
+        if (r->class < SCHED_CLASS_BATCH && (r->running || !r->paused)) return d->c->parallel;
+    }
+    return d->c->parallel_batch;
+}
+
+/* True if as many requests of higher classes than batch run as there may: only one of them makes room for @r. */
+static bool is_full_for(const struct decision *d, const struct sched_req *r)
+{
+    return r->class < SCHED_CLASS_BATCH && d->higher >= d->c->parallel;
+}
+
 static void count_running(struct decision *d)
 {
     const struct sched_state *s = d->s;
-    d->slots = d->c->parallel;
+    d->slots = slots_of_all(d);
     d->blocks = s->free_blocks;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
@@ -85,6 +102,7 @@ static void count_running(struct decision *d)
         d->x.list[d->n_running++] = i;
         w->expected += sched_expected_units(d->c, r, r->spent);
         w->firsts += is_first_token(d, r);
+        d->higher += r->class < SCHED_CLASS_BATCH;
         if (++w->slots > d->slots_most) d->slots_most = w->slots;
         if (r->class > w->lowest) w->lowest = r->class;
         d->slow |= is_slow(d, r);
@@ -188,7 +206,7 @@ static uint32_t find_victim(const struct decision *d, const struct sched_req *by
     for (uint32_t k = 0; k < d->n_running; k++) {
         uint32_t i = d->x.list[k];
         const struct sched_req *r = &d->s->reqs[i];
-        if (d->x.done[i] || (blocks && !r->blocks)) continue;
+        if (d->x.done[i] || (blocks && !r->blocks) || (r->class >= SCHED_CLASS_BATCH && is_full_for(d, by))) continue;
         enum sched_reason w = preempt_reason(d, r, by);
         if (w == SCHED_START || (w == SCHED_QUANTUM && !blocks && is_only_answer(d, r, by))) continue;
         if (best != SCHED_NONE && !is_better_victim(d, r, w, &d->s->reqs[best], *reason)) continue;
@@ -207,6 +225,7 @@ static void preempt(struct decision *d, uint32_t index, enum sched_reason reason
     w->firsts -= is_first_token(d, r);
     w->expected -= sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting++; /* it may start again in the next decision */
+    d->higher -= r->class < SCHED_CLASS_BATCH;
     d->slots++;
     d->blocks += r->blocks;
 }
@@ -222,6 +241,7 @@ static void undo_preempt(struct decision *d)
     w->firsts += is_first_token(d, r);
     w->expected += sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting--;
+    d->higher += r->class < SCHED_CLASS_BATCH;
     d->slots--;
     d->blocks -= r->blocks;
 }
@@ -237,6 +257,11 @@ static bool has_no_victim(const struct decision *d, const struct sched_req *by)
     return d->slots_most < w->slots + (first ? 1 : 2) && d->served_most < account + d->c->quantum;
 }
 
+static bool lacks_slot(const struct decision *d, const struct sched_req *r)
+{
+    return !d->slots || is_full_for(d, r);
+}
+
 /* Preempt requests until @r has a slot and enough blocks. False: this is impossible, and no request is preempted. */
 static bool make_room(struct decision *d, const struct sched_req *r)
 {
@@ -244,18 +269,18 @@ static bool make_room(struct decision *d, const struct sched_req *r)
     bool short_of_blocks = r->blocks > d->blocks;
     if (has_no_victim(d, r) || d->moved >= MOVES_MOST || (short_of_blocks && d->searched_blocks)) return false;
     d->searched_blocks |= short_of_blocks;
-    while (!d->slots || r->blocks > d->blocks) {
+    while (lacks_slot(d, r) || r->blocks > d->blocks) {
         enum sched_reason reason = SCHED_START;
         uint32_t index = find_victim(d, r, r->blocks > d->blocks, &reason);
         if (index == SCHED_NONE) break;
         preempt(d, index, reason);
     }
-    if (d->slots && r->blocks <= d->blocks) {
+    if (!lacks_slot(d, r) && r->blocks <= d->blocks) {
         d->moved += d->n_out - before;
         return true;
     }
     while (d->n_out > before) undo_preempt(d);
-    if (!short_of_blocks) {
+    if (!short_of_blocks && !is_full_for(d, r)) {
         d->refused = true;
         d->refused_slots = d->x.usage[r->user].slots;
         d->refused_served = d->s->users[r->user].served;
@@ -271,6 +296,7 @@ static void start(struct decision *d, uint32_t index)
     struct sched_usage *w = &d->x.usage[r->user];
     add_action(d, index, SCHED_START);
     d->slots--;
+    d->higher += r->class < SCHED_CLASS_BATCH;
     d->blocks -= r->blocks;
     w->waiting--;
     w->expected += sched_expected_units(d->c, r, 0);
@@ -347,7 +373,7 @@ static void fill_slots(struct decision *d)
         }
         const struct sched_req *r = &d->s->reqs[part->index];
         bool fits = r->blocks <= d->blocks;
-        if ((!d->slots || !fits) && !make_room(d, r)) {
+        if ((lacks_slot(d, r) || !fits) && !make_room(d, r)) {
             if (!fits && d->b->clock - r->since >= d->c->patience)
                 return; /* patience is over: no other request may start before this one */
             d->n_heap = sched_heap_pop(heap, d->n_heap);

@@ -8,6 +8,12 @@
  * Terms. A request is waiting or running. A running request holds a slot (there are config.parallel) and KV blocks. A
  * preempted request loses its slot and waits again; it keeps its tokens.
  *
+ * Batch class. Requests of SCHED_CLASS_BATCH need no short steps, and many of them in one step cost less each. While
+ * there are no others, running or waiting, there are config.parallel_batch slots. When another one comes, those that
+ * run stay, but no request starts until fewer than config.parallel run, except in the place of a preempted one; at most
+ * config.parallel requests of higher classes run; and while one of them has tokens to compute, a step decodes at most
+ * config.parallel requests (see sched_step).
+ *
  * Service. Service is counted in units: config.prefill_units for a prefilled token, config.decode_units for a decoded
  * token. In a large batch a prefilled token costs the machine a fraction of a decoded token; in the small batches
  * beside answers of other users it costs about as much (see sched_time_prefill_units). The account of a user is the
@@ -84,14 +90,15 @@
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
 struct sched_config {
-    uint32_t parallel;      /* number of slots */
-    uint32_t batch_tokens;  /* maximum tokens of a step, at least 1 */
-    uint32_t prefill_units; /* units for each prefilled token, 1 … decode_units */
-    uint32_t decode_units;  /* units for each decoded token */
-    uint32_t quantum;       /* units */
-    uint32_t yield_ms;      /* a request whose reader is slow for this time (ms) may be preempted */
-    uint64_t patience;      /* units served until a request that lacks blocks blocks all later starts */
-    uint32_t forget;        /* units served until differences of accounts have decayed to 1/e; at least 1 */
+    uint32_t parallel;       /* number of slots */
+    uint32_t parallel_batch; /* the same while all requests are of SCHED_CLASS_BATCH; at least @parallel */
+    uint32_t batch_tokens;   /* maximum tokens of a step, at least 1 */
+    uint32_t prefill_units;  /* units for each prefilled token, 1 … decode_units */
+    uint32_t decode_units;   /* units for each decoded token */
+    uint32_t quantum;        /* units */
+    uint32_t yield_ms;       /* a request whose reader is slow for this time (ms) may be preempted */
+    uint64_t patience;       /* units served until a request that lacks blocks blocks all later starts */
+    uint32_t forget;         /* units served until differences of accounts have decayed to 1/e; at least 1 */
     /* Time limit of a step that decodes. D is the estimated time of the step's decode tokens alone. The step may take
      * step_ratio * D, and at most step_ms milliseconds; but always step_least * D, so that prompts progress beside
      * long sequences. A step without decode has no time limit. */
@@ -227,9 +234,9 @@ uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const 
                       struct sched_action *out);
 
 /* Maximum difference, in units, between any account and that of a user with a waiting request that could run and, if
- * the other user has only one answer, without a slot: (parallel + 2) quanta and the service of two steps. @longest:
- * tokens of the longest request if preemptions can discard tokens, which adds two slots that compute all of them again;
- * 0: they cannot. @blocks_short: blocks can be short, which adds the patience and two longer quanta. */
+ * the other user has only one answer, without a slot: (parallel_batch + 2) quanta and the service of two steps.
+ * @longest: tokens of the longest request if preemptions can discard tokens, which adds two slots that compute all of
+ * them again; 0: they cannot. @blocks_short: blocks can be short, which adds the patience and two longer quanta. */
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blocks_short);
 
 /* --- the batch --- */
@@ -244,12 +251,14 @@ struct sched_run {
 
 /*
  * Fill @out [n] with the next batch. Each request appears at most once. Returns the number of parts. The batch has one
- * token of every decoding request (if they do not all fit, of those that were not in a batch for the longest time),
- * then prefill in the order of account, class and arrival, within the limits of tokens and time in @c, then proposed
- * tokens in the room that is left. Those with a known chance are taken, the most likely ones first, as long as the step
- * yields more for its time with them than without: a decoded token counts decode_units, a prefilled one prefill_units;
- * and now and then one, so that what they cost stays known. Proposed tokens count as decoded ones in the accounts,
- * accepted or not. *load describes the step for sched_done.
+ * token of every decoding request (if they do not all fit, of those that were not in a batch for the longest time; if
+ * more than config.parallel decode and some request with tokens to compute is not of SCHED_CLASS_BATCH, of that many:
+ * of each user in turn, the higher class first, then those that were not in a batch for the longest time), then prefill
+ * in the order of account, class and arrival, within the limits of tokens and time in @c, then proposed tokens in the
+ * room that is left. Those with a known chance are taken, the most likely ones first, as long as the step yields more
+ * for its time with them than without: a decoded token counts decode_units, a prefilled one prefill_units; and now and
+ * then one, so that what they cost stays known. Proposed tokens count as decoded ones in the accounts, accepted or not.
+ * *load describes the step for sched_done.
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CLASS_SHIFT 62 /* of the class in the key of an item, above the number of a step */
+
 void sched_batch_add(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
@@ -44,6 +46,7 @@ static void gather(struct step *t)
         if (!sched_is_ready(r)) continue;
         if (t->n_decode + t->n_prefill == 0) t->user = r->user;
         t->shared |= r->user != t->user;
+        t->higher |= r->class < SCHED_CLASS_BATCH;
         uint64_t served = t->s->users[r->user].served;
         if (sched_decodes(r)) {
             t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
@@ -61,13 +64,25 @@ static uint32_t due_tokens(const struct step *t)
     return t->due == SCHED_NONE ? 0 : sched_next_of(&t->s->reqs[t->due]);
 }
 
+/* Move @n of the decoding requests to the front of items: of each user in turn, the higher class first. */
+static void select_turns(struct step *t, uint32_t n)
+{
+    memset(t->x.usage, 0, t->s->n_users * sizeof(*t->x.usage));
+    for (uint32_t i = 0; i < t->n_decode; i++)
+        t->x.items[i].key |= (uint64_t)t->s->reqs[t->x.items[i].index].class << CLASS_SHIFT;
+    for (uint32_t i = 0; i < n; i++) sched_next_turn(t, i, t->n_decode);
+}
+
 static void decode(struct step *t, bool forced_prefill)
 {
     const struct sched_config *c = t->c;
     uint32_t room = c->batch_tokens, n = t->n_decode, kept = due_tokens(t);
     if (forced_prefill && kept < c->prefill_due) kept = c->prefill_due;
     room -= kept < room ? kept : room;
-    if (n > room) {
+    if (t->higher && n > c->parallel) {
+        n = c->parallel < room ? c->parallel : room;
+        select_turns(t, n);
+    } else if (n > room) {
         select_first(t->x.items, n, room);
         n = room;
     }

@@ -260,7 +260,7 @@ static void decide(struct fixture *g)
     struct sched_state s = state_of(g);
     uint64_t floor = g->b.floor;
     g->shared_victim = false;
-    uint32_t n = sched_decide(&g->c, &g->b, &s, scratch, out), running = 0;
+    uint32_t n = sched_decide(&g->c, &g->b, &s, scratch, out), running = 0, higher = 0;
     assert(g->b.floor >= floor);
     for (uint32_t k = 0; k < n; k++) {
         assert(out[k].index < g->n && !seen[out[k].index]);
@@ -271,8 +271,11 @@ static void decide(struct fixture *g)
             do_preempt(g, out[k].index, out[k].reason);
         describe(g); /* asserts that blocks suffice */
     }
-    for (uint32_t i = 0; i < g->n; i++) running += g->reqs[i].running;
-    assert(running <= g->c.parallel);
+    for (uint32_t i = 0; i < g->n; i++) {
+        running += g->reqs[i].running;
+        higher += g->reqs[i].running && g->reqs[i].class < SCHED_CLASS_BATCH;
+    }
+    assert(running <= g->c.parallel_batch && higher <= g->c.parallel);
 }
 
 /* --- fairness --- */

@@ -24,6 +24,7 @@ struct naive {
     bool computes[NAIVE_MOST]; /* it runs, or starts now, and computes more than one token */
     bool done[NAIVE_MOST];
     uint32_t slots, blocks, moved, slots_most;
+    uint32_t higher; /* running requests that are not of class batch */
     uint64_t served_most;
     bool slow, memory_short, searched_blocks, open;
     bool refused;
@@ -90,6 +91,7 @@ static void add_running(struct naive *x, uint32_t i, uint32_t spent, int sign)
     a->firsts += is_first(x, r) ? (uint32_t)sign : 0;
     a->expected += (uint64_t)sign * expected(x->c, r, spent);
     x->slots -= (uint32_t)sign;
+    x->higher += r->class != SCHED_CLASS_BATCH ? (uint32_t)sign : 0;
     if (a->slots > x->slots_most) x->slots_most = a->slots;
 }
 
@@ -114,7 +116,10 @@ static void begin(struct naive *x)
         if (s->users[r->user].served > x->served_most) x->served_most = s->users[r->user].served;
         x->computes[i] = !r->paused && left_of(r) > 1;
     }
-    x->slots = running < x->c->parallel ? x->c->parallel - running : 0;
+    uint32_t slots = x->c->parallel_batch;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->reqs[i].class != SCHED_CLASS_BATCH && (s->reqs[i].running || !s->reqs[i].paused)) slots = x->c->parallel;
+    x->slots = running < slots ? slots - running : 0;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         if (r->running || r->paused || waits_for_prefix(x, i)) continue;
@@ -185,6 +190,12 @@ static int compare_victims(const struct naive *x, const struct sched_action *i, 
     return c ? c : compare(b->arrival, a->arrival);
 }
 
+/* Has @r no slot until a request that is not of class batch gives its own? */
+static bool is_full(const struct naive *x, const struct sched_req *r)
+{
+    return r->class != SCHED_CLASS_BATCH && x->higher >= x->c->parallel;
+}
+
 static bool find_victim(const struct naive *x, const struct sched_req *by, bool blocks, struct sched_action *best)
 {
     bool found = false;
@@ -192,6 +203,7 @@ static bool find_victim(const struct naive *x, const struct sched_req *by, bool 
         const struct sched_req *r = &x->s->reqs[i];
         struct sched_action v = {i, SCHED_START};
         if (!r->running || x->done[i] || (blocks && r->blocks == 0)) continue;
+        if (is_full(x, by) && r->class == SCHED_CLASS_BATCH) continue;
         v.reason = reason_of(x, r, by);
         bool only = r->decoding && r->redone == 0 && kept(&x->users[r->user]) <= 1 && x->users[by->user].slots > 0;
         if (v.reason == SCHED_START || (v.reason == SCHED_QUANTUM && !blocks && only)) continue;
@@ -235,14 +247,15 @@ static bool make_room(struct naive *x, const struct sched_req *by)
     struct sched_action v = {0};
     if (!may_search(x, by)) return false;
     x->searched_blocks |= short_of_blocks;
-    while ((x->slots == 0 || by->blocks > x->blocks) && find_victim(x, by, by->blocks > x->blocks, &v))
+    while ((x->slots == 0 || is_full(x, by) || by->blocks > x->blocks) &&
+           find_victim(x, by, by->blocks > x->blocks, &v))
         preempt(x, &v, 1);
-    if (x->slots > 0 && by->blocks <= x->blocks) {
+    if (x->slots > 0 && !is_full(x, by) && by->blocks <= x->blocks) {
         x->moved += x->d->n - before;
         return true;
     }
     while (x->d->n > before) preempt(x, &(struct sched_action){x->d->out[x->d->n - 1].index, 0}, -1);
-    if (short_of_blocks) return false;
+    if (short_of_blocks || is_full(x, by)) return false;
     x->refused = true;
     x->refused_slots = x->users[by->user].slots;
     x->refused_served = x->d->users[by->user].served;
@@ -312,7 +325,7 @@ static void fill_slots(struct naive *x)
         }
         const struct sched_req *r = i == SCHED_NONE ? NULL : &x->s->reqs[i];
         bool fits = r && r->blocks <= x->blocks;
-        if (r && ((x->slots && fits) || make_room(x, r))) {
+        if (r && ((x->slots && !is_full(x, r) && fits) || make_room(x, r))) {
             start(x, i);
             starts++;
             queue(x, u);

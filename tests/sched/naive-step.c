@@ -210,6 +210,29 @@ static uint32_t next_turn(const struct naive *x, const bool *candidates, const u
     return best;
 }
 
+/* Add @n decoding requests: of each user in turn, the higher class first. */
+static void decode_turns(struct naive *x, uint32_t n)
+{
+    const struct sched_state *s = x->s;
+    uint32_t turns[NAIVE_MOST] = {0};
+    for (uint32_t best; n; n--) {
+        best = SCHED_NONE;
+        for (uint32_t i = 0; i < s->n; i++) {
+            const struct sched_req *r = &s->reqs[i], *b = &s->reqs[best == SCHED_NONE ? i : best];
+            if (!decodes(r) || x->out->runs[i].n) continue;
+            int c = compare(turns[r->user], turns[b->user]);
+            if (!c) c = compare(s->users[r->user].decoded, s->users[b->user].decoded);
+            if (!c) c = compare(r->class, b->class);
+            if (!c) c = compare(r->last_step, b->last_step);
+            if (best == SCHED_NONE || c < 0 || (c == 0 && r->arrival < b->arrival)) best = i;
+        }
+        if (best == SCHED_NONE) return;
+        turns[s->reqs[best].user]++;
+        add(x, best, 1);
+        x->tokens--;
+    }
+}
+
 /* --- short and express steps --- */
 
 static void shorten(struct naive *x)
@@ -354,11 +377,12 @@ void naive_step(const struct sched_config *c, const struct sched_book *b, const 
 {
     struct naive x = {.c = c, .b = b, .s = s, .out = out};
     uint32_t n_decode = 0, kept = 0, user = SCHED_NONE;
-    bool whole = false;
+    bool whole = false, higher = false;
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i < s->n; i++) {
         if (!is_ready(&s->reqs[i])) continue;
         n_decode += decodes(&s->reqs[i]);
+        higher |= s->reqs[i].class != SCHED_CLASS_BATCH;
         x.n_prefill += needs_prefill(&s->reqs[i]);
         if (user == SCHED_NONE) user = s->reqs[i].user;
         x.several |= s->reqs[i].user != user;
@@ -368,7 +392,11 @@ void naive_step(const struct sched_config *c, const struct sched_book *b, const 
     if (x.due != SCHED_NONE) kept = stretch_of(&s->reqs[x.due]);
     if (forced && kept < c->prefill_due) kept = c->prefill_due;
     x.tokens = c->batch_tokens;
-    decode_longest(&x, kept < c->batch_tokens ? c->batch_tokens - kept : 0);
+    uint32_t room = kept < c->batch_tokens ? c->batch_tokens - kept : 0;
+    if (higher && n_decode > c->parallel)
+        decode_turns(&x, c->parallel < room ? c->parallel : room);
+    else
+        decode_longest(&x, room);
     if (x.n_prefill) prefill(&x, forced || n_decode == 0);
     for (uint32_t i = 0; i < s->n; i++) whole |= out->runs[i].n && s->reqs[i].whole;
     bool several = x.several && b->time.samples;

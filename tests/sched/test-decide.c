@@ -477,8 +477,77 @@ static void test_class_preempts_its_own_user(void **state)
     assert_action(&t, 0, 0, SCHED_CLASS);
     assert_action(&t, 1, 2, SCHED_START);
     t.reqs[2].class = SCHED_CLASS_BATCH;
+    t.c.parallel_batch = 2;
     decide(&t);
     assert_int_equal(t.n_out, 0);
+}
+
+/* @running answers of class batch, and one that waits. */
+static void batch_init(struct table *t, uint32_t running)
+{
+    table_init(t, 2, 1000);
+    for (uint32_t i = 0; i < running; i++) add_decoding(t, 0)->class = SCHED_CLASS_BATCH;
+    add(t, 0, false)->class = SCHED_CLASS_BATCH;
+}
+
+static void test_more_slots_for_batches_alone(void **state)
+{
+    struct table t;
+    batch_init(&t, 7);
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 7, SCHED_START);
+    batch_init(&t, 8); /* four times parallel */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    batch_init(&t, 2);
+    add_decoding(&t, 1);
+    t.users[1].served = 100; /* it would not preempt others */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[3].running = false; /* it waits: the reader is slow */
+    t.reqs[3].paused = true;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 2, SCHED_START);
+}
+
+/* One of a higher class takes the place of one of them, and the others stay. */
+static void test_one_of_many_batches_makes_room(void **state)
+{
+    struct table t;
+    batch_init(&t, 6);
+    add(&t, 0, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 5, SCHED_CLASS);
+    assert_action(&t, 1, 7, SCHED_START);
+}
+
+/* While more than @parallel run, those of higher classes are still at most @parallel. */
+static void test_batches_do_not_add_slots_for_others(void **state)
+{
+    struct table t;
+    batch_init(&t, 4);
+    add_decoding(&t, 0);
+    add_decoding(&t, 0);
+    add(&t, 0, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[6].class = t.reqs[7].class =
+        SCHED_CLASS_INFILL; /* one that preempts, but no batch: the latest of lower class */
+    t.reqs[5].class = SCHED_CLASS_INTERACTIVE;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 5, SCHED_CLASS);
+    assert_action(&t, 1, 7, SCHED_START);
+    t.reqs[5].class = SCHED_CLASS_INFILL;
+    t.users[1].served = 0;
+    t.reqs[7].user = 1; /* another user's takes one of the two, not one of the batches */
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 6, SCHED_EVEN);
+    assert_action(&t, 1, 7, SCHED_START);
 }
 
 static void test_slow_reader_yields(void **state)
@@ -666,6 +735,9 @@ int main(void)
         cmocka_unit_test(test_new_tokens_with_short_memory),
         cmocka_unit_test(test_even_slots_after_a_loss),
         cmocka_unit_test(test_class_preempts_its_own_user),
+        cmocka_unit_test(test_more_slots_for_batches_alone),
+        cmocka_unit_test(test_one_of_many_batches_makes_room),
+        cmocka_unit_test(test_batches_do_not_add_slots_for_others),
         cmocka_unit_test(test_slow_reader_yields),
         cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_no_useless_preemption),

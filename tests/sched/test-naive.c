@@ -172,6 +172,7 @@ static void draw_config(struct table *t)
 {
     struct sched_config *c = &t->c;
     sched_config_init(c, 1 + draw(draw(9) ? 6 : 96), 1 + draw(24));
+    c->parallel_batch = c->parallel + draw(draw(2) ? 4 : 40);
     c->prefill_units = 1 + draw(3);
     c->quantum = draw(6);
     c->yield_ms = draw(4);
@@ -227,8 +228,10 @@ static void draw_table(struct table *t)
     draw_users(t);
     draw_config(t);
     uint32_t n = 1 + draw(draw(20) ? 14 : NAIVE_MOST - 1);
-    bool chain = draw(10) == 0, answers = draw(5) == 0;
+    bool chain = draw(10) == 0, answers = draw(5) == 0, batch = draw(5) == 0;
     while (t->s.n < n) draw_req(t, chain, answers);
+    for (uint32_t i = draw(3) == 0; batch && i < n; i++)
+        t->reqs[i].class = SCHED_CLASS_BATCH; /* of all, or all but one */
 }
 
 static void test_random_tables(void **state)

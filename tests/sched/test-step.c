@@ -121,6 +121,38 @@ static void test_busy(void **state)
     assert_run(&t, 0, 2, 64, false);
 }
 
+/* Of more batch requests than there are slots for all classes, as many decode beside another request as before: of each
+ * user in turn, the higher class first, then the one that waits longest. */
+static void test_batches_beside_others(void **state)
+{
+    struct table t;
+    table_init(&t, 64);
+    t.c.parallel = 4;
+    t.b.express = true; /* no two express steps follow each other */
+    for (int i = 0; i < 8; i++) {
+        struct sched_req *r = add(&t, i / 4, 9, 10, true);
+        r->class = SCHED_CLASS_BATCH;
+        r->last_step = 9 - (uint64_t)i;
+    }
+    step(&t);
+    assert_int_equal(t.n_out, 8); /* no other request */
+    t.users[0].decoded = 1;
+    t.reqs[0].class = SCHED_CLASS_INTERACTIVE;
+    step(&t);
+    assert_int_equal(t.n_out, 4);
+    assert_run(&t, 0, 7, 1, true);
+    assert_run(&t, 1, 0, 1, true);
+    assert_run(&t, 2, 6, 1, true);
+    assert_run(&t, 3, 3, 1, true);
+    t.reqs[0].paused = true;
+    step(&t);
+    assert_int_equal(t.n_out, 7);
+    add(&t, 0, 0, 3, false); /* its prompt is enough */
+    step(&t);
+    assert_int_equal(t.n_out, 5);
+    assert_int_equal(t.load.decode, 4);
+}
+
 static void test_decode_first(void **state)
 {
     struct table t;
@@ -703,6 +735,7 @@ int main(void)
         cmocka_unit_test(test_prefill_alone_fills_the_step),
         cmocka_unit_test(test_stretch),
         cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_batches_beside_others),
         cmocka_unit_test(test_decode_first),
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
         cmocka_unit_test(test_prefill_beside_other_users_is_bounded),

@@ -203,7 +203,7 @@ double bench_sampling(struct tool *l)
     if (!e) e = sampling_start(&s, NULL, 0, NULL, 0);
     for (int i = 0; !e && i < SAMPLINGS; i++) {
         double start = tool_now();
-        e = sampling_pick(&s, x, logits, &token, 1, &token);
+        e = sampling_pick(&s, x, (struct logits){.row = logits}, &token, 1, &token);
         took[i] = tool_now() - start;
     }
     sampling_fini(&s);

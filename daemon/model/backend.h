@@ -168,6 +168,10 @@ struct backend_ops {
     void (*logsumexp)(const struct backend *b, const float *logits, float *max, float *lse); /* backend_logsumexp */
     /* The threads of forward, for other work between its calls; NULL, or it returns NULL: there are none. */
     struct compute_pool *(*compute_pool)(struct backend *b);
+    /* Call @fn for disjoint [begin, end) that together cover [0, n), @least at a time but for the last, with these
+     * threads. NULL: there are none. */
+    void (*share)(struct backend *b, void (*fn)(void *ctx, uint32_t begin, uint32_t end, uint32_t thread), void *ctx,
+                  uint32_t n, uint32_t least);
     /* Load an adapter of this model, which must stay open as long as the backend; between calls of forward. On 0
      * *number is for struct batch_entry, and *bytes the memory that it takes. -EOPNOTSUPP: a tensor of a kind that is
      * not supported; -EINVAL, -E2BIG, -ENOMEM; with the error message. NULL: the backend has no adapters. */

@@ -52,7 +52,7 @@ static void preempt_shifted(struct core *core, struct seq *s)
 }
 
 /* Sample a token from @row. True: the answer continues in its slot; false: it ended, or is preempted. */
-static bool push_token(struct core *core, struct seq *s, const float *row)
+static bool push_token(struct core *core, struct seq *s, struct logits row)
 {
     struct output_step *out = &core->output;
     enum proto_reason reason = PROTO_STOP_EOS;
@@ -63,7 +63,7 @@ static bool push_token(struct core *core, struct seq *s, const float *row)
         if (s->generated == 0) s->times.first_token = clock_now_usec();
         r = seq_push(s, id, out, &reason);
     }
-    if (r >= 0 && emit_token(core, s, id, row, out) < 0) r = -ENOMEM;
+    if (r >= 0 && emit_token(core, s, id, row.row, out) < 0) r = -ENOMEM;
     if (r >= 0) s->request->user->counts.tokens_generated++;
     core->counts.sampled++;
     if (r < 0)
@@ -75,7 +75,7 @@ static bool push_token(struct core *core, struct seq *s, const float *row)
     return r == 0;
 }
 
-bool advance(struct core *core, struct seq *s, const float *row)
+bool advance(struct core *core, struct seq *s, struct logits row)
 {
     struct seq_group *g = s->group;
     uint32_t n = g->n; /* the last answer to end frees the group */

@@ -85,7 +85,8 @@ static void back(struct return_job *job)
         float *row = s->held;
         s->held = NULL;
         plan_update(core, s);
-        if (s->state == SEQ_RUNNING) advance(core, s, row); /* otherwise its last token is computed again */
+        if (s->state == SEQ_RUNNING)
+            advance(core, s, (struct logits){.row = row}); /* otherwise its last token is computed again */
         free(row);
     }
     constraint_drop(core->model.constraints, m->constraint);

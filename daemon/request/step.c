@@ -5,6 +5,7 @@
 #include "daemon/request/draft-model.h"
 #include "daemon/request/encode-media.h"
 #include "daemon/request/finish.h"
+#include "daemon/request/logits-rows.h"
 #include "daemon/request/mask-job.h"
 #include "daemon/request/model-draft.h"
 #include "daemon/request/recover.h"
@@ -22,27 +23,14 @@ struct step_scratch {
     uint8_t *want;               /* [batch_tokens] */
     struct item_place *places;   /* [batch_tokens] of the entries of sequences with grids */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
-    int32_t *best;               /* [parallel] of the entries that want no more than the id of the largest logit */
-    float *logits;               /* [rows][hparams.vocab] */
-    size_t rows;                 /* sequences or tokens, whichever are fewer; more once tokens were proposed */
+    int32_t *best;               /* [sequences of a step] of those that want no more than the id of the largest logit */
+    struct logits_rows logits;   /* of as many sequences as a step may have; more once tokens were proposed */
     float *hidden; /* [batch_tokens][dim] states for an MTP layer, rows for the vectors of texts; NULL: neither */
 };
 
-/* Room for @rows rows of logits. 0; -ENOMEM, and the room is as before. */
 static int reserve_rows(struct core *core, size_t rows)
 {
-    struct step_scratch *x = core->step;
-    size_t bytes;
-    if (rows <= x->rows) return 0;
-    if (__builtin_mul_overflow(rows, core->model.backend->hparams.vocab * sizeof(*x->logits), &bytes) ||
-        bytes > SIZE_MAX - KERN_ALIGN)
-        return error_say(-ENOMEM, "no memory for %zu rows of logits", rows);
-    float *logits = aligned_alloc(KERN_ALIGN, kern_align(bytes)); /* the backend writes rows with vector stores */
-    if (!logits) return error_say(-ENOMEM, "no memory for %zu rows of logits (%zu bytes)", rows, bytes);
-    free(x->logits);
-    x->logits = logits;
-    x->rows = rows;
-    return 0;
+    return logits_rows_reserve(&core->step->logits, core->model.backend, core->model.vocab, rows);
 }
 
 int step_new(struct core *core)
@@ -76,7 +64,7 @@ void step_free(struct core *core)
     free(x->best);
     free(x->places);
     free(x->tokens);
-    free(x->logits);
+    logits_rows_fini(&x->logits);
     free(x->hidden);
     free(x);
     core->step = NULL;
@@ -152,13 +140,19 @@ static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *
     return to;
 }
 
+static size_t count_rows(const struct core *core, size_t runs)
+{
+    const struct sched_run *run = core->plan.runs;
+    size_t rows = 0;
+    for (size_t i = 0; i < runs; i++) rows += rows_of(core, core->plan.seqs[run[i].index], &run[i]);
+    return rows;
+}
+
 /* Room for the logits of all rows. Without memory no token that is proposed is computed. */
 static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
-    size_t rows = 0;
-    for (size_t i = 0; i < runs; i++) rows += rows_of(core, core->plan.seqs[run[i].index], &run[i]);
-    if (reserve_rows(core, rows) == 0) return;
+    if (reserve_rows(core, count_rows(core, runs)) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
         run[i].draft = 0;
@@ -259,7 +253,7 @@ static void account_units(struct core *core, struct seq *s, const struct sched_r
 }
 
 /* Advance, and note a constraint whose masks take long. */
-static bool sample(struct core *core, struct seq *s, const float *row)
+static bool sample(struct core *core, struct seq *s, struct logits row)
 {
     struct constraint *x = s->request->constraint;
     uint64_t began = x && !x->slow ? clock_now_usec() : 0;
@@ -270,11 +264,11 @@ static bool sample(struct core *core, struct seq *s, const float *row)
     return continues;
 }
 
-/* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and for each of those
- * proposed; NULL: none, or its sampling has the best. A row counts only if the token before it was sampled; neither the
- * output nor the sampling nor the prefix index sees a token that was not. The KV of such a token lies behind
- * kv.n_tokens, and is overwritten. @until: as for mask_job_ready(). */
-static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row, uint64_t until)
+/* Its part of the step is computed. @row: the number of its first row of logits, if it wanted any: for its last known
+ * token, and for each of those proposed; SIZE_MAX: its sampling has the best. A row counts only if the token before it
+ * was sampled; neither the output nor the sampling nor the prefix index sees a token that was not. The KV of such a
+ * token lies behind kv.n_tokens, and is overwritten. @until: as for mask_job_ready(). */
+static void progress(struct core *core, struct seq *s, const struct sched_run *run, size_t row, uint64_t until)
 {
     account_units(core, s, run);
     live_state_passed(&core->cache, s, run->n);
@@ -296,12 +290,12 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
         return;
     }
     draft_computed(core, s, run->draft);
-    if (!mask_job_ready(core, s, row, until)) return;
-    bool continues = sample(core, s, row);
-    for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {
-        row += core->model.backend->hparams.vocab;
-        continues = sample(core, s, row);
-    }
+    const struct logits_rows *rows = &core->step->logits;
+    const struct logits first = row == SIZE_MAX ? (struct logits){0} : logits_rows_at(rows, row);
+    if (!mask_job_ready(core, s, first.row, until)) return;
+    bool continues = sample(core, s, first);
+    for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++)
+        continues = sample(core, s, logits_rows_at(rows, row + 1 + i));
 }
 
 /* Before any of the sequences ends. */
@@ -324,7 +318,7 @@ static void keep_hidden(struct core *core, uint32_t runs)
 static void distribute(struct core *core, uint32_t runs, int r)
 {
     const struct plan *p = &core->plan;
-    const float *row = core->step->logits;
+    size_t row = 0;
     const uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
     for (uint32_t i = 0; i < runs; i++) {
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
@@ -335,8 +329,8 @@ static void distribute(struct core *core, uint32_t runs, int r)
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
-            progress(core, s, &run, best ? NULL : row, until);
-        if (rows) row += (size_t)(1 + run.draft) * core->model.backend->hparams.vocab;
+            progress(core, s, &run, best ? SIZE_MAX : row, until);
+        if (rows) row += 1 + run.draft;
     }
 }
 
@@ -360,7 +354,8 @@ void step_run(struct core *core)
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */
-    int r = b->ops->forward(b, x->entries, runs, x->logits, x->hidden);
+    int r = b->ops->forward(b, x->entries, runs, x->logits.logits, x->hidden);
+    if (r == 0) logits_rows_peaks(&x->logits, b, count_rows(core, runs));
     pthread_mutex_lock(&core->own);
     double took = (double)(clock_now_usec() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);

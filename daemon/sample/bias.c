@@ -16,11 +16,12 @@ struct bias {
 static int bias_apply(struct logits_processor *p, struct logits_row *row, const struct logits_history *h)
 {
     const struct bias *b = (const struct bias *)p;
-    float *x = logits_write(row);
-    for (size_t i = 0; i < b->n_bias; i++)
-        if ((uint32_t)b->bias[i].id < row->vocab) x[b->bias[i].id] += b->bias[i].bias;
+    for (size_t i = 0; i < b->n_bias; i++) {
+        const uint32_t id = (uint32_t)b->bias[i].id;
+        if (id < row->vocab) logits_set(row, id, logits_get(row, id) + b->bias[i].bias);
+    }
     for (size_t i = 0; i < b->n_ban; i++)
-        if ((uint32_t)b->ban[i] < row->vocab) x[b->ban[i]] = -INFINITY;
+        if ((uint32_t)b->ban[i] < row->vocab) logits_set(row, (uint32_t)b->ban[i], -INFINITY);
     return 0;
 }
 

@@ -2,14 +2,11 @@
 #include "daemon/sample/candidates.h"
 #include "kernels/kernels.h"
 #include <math.h>
+#include <string.h>
 
 /* --- blocks of logits: most blocks of a row hold no candidate and are passed over --- */
 
-#define BLOCK 256 /* logits */
-#define WORDS (BLOCK / 64)
-#define FEW   32 /* tokens of a block: looked at one by one */
-
-/* The largest of @n <= BLOCK logits; NaN is passed over. A compiler may use vectors for the lanes. */
+/* The largest of @n <= LOGITS_BLOCK logits; NaN is passed over. A compiler may use vectors for the lanes. */
 static float largest(const float *x, size_t n)
 {
     float lane[16];
@@ -22,57 +19,59 @@ static float largest(const float *x, size_t n)
     return lane[0];
 }
 
-static size_t block(const struct logits_row *row, size_t from)
+static size_t in_block(uint32_t vocab, size_t b)
 {
-    return row->vocab - from < BLOCK ? row->vocab - from : BLOCK;
+    const size_t left = vocab - b * LOGITS_BLOCK;
+    return left < LOGITS_BLOCK ? left : LOGITS_BLOCK;
 }
 
-/* How many tokens of the block at @from are allowed. Unless all are, @bits [WORDS] has a bit for each of them. */
-static size_t allowed(const struct logits_row *row, size_t from, uint64_t *bits)
+void logits_peaks(float *peaks, const float *logits, uint32_t vocab, size_t begin, size_t end)
 {
-    size_t some = 0;
-    if (!row->allowed) return block(row, from);
-    for (size_t w = 0; w < WORDS; w++) {
-        size_t at = from + w * 64, left = at < row->vocab ? row->vocab - at : 0;
-        bits[w] = left && at / 64 < row->allowed_words ? row->allowed[at / 64] : 0;
-        if (left < 64) bits[w] &= (UINT64_C(1) << left) - 1;
-        some += (size_t)__builtin_popcountll(bits[w]);
-    }
-    return some;
+    for (size_t b = begin; b < end; b++) peaks[b] = largest(logits + b * LOGITS_BLOCK, in_block(vocab, b));
 }
 
-/* Takes the lowest bit out of @bits [WORDS], which has some, and tells its number. */
-static size_t take_bit(uint64_t *bits)
+/* The peaks of the row as the processors so far left it, in the scratch. */
+static const float *peaks_of(const struct logits_row *row)
 {
-    size_t w = 0;
-    while (!bits[w]) w++;
-    size_t bit = (size_t)__builtin_ctzll(bits[w]);
-    bits[w] &= bits[w] - 1;
-    return w * 64 + bit;
+    struct sample_scratch *s = row->scratch;
+    const size_t n = logits_blocks(row->vocab);
+    if (row->peaks)
+        memcpy(s->peaks, row->peaks, n * sizeof(*s->peaks));
+    else
+        logits_peaks(s->peaks, row->logits, row->vocab, 0, n);
+    for (size_t w = 0; w * 64 < n; w++)
+        for (uint64_t bits = s->copied[w]; bits; bits &= bits - 1) {
+            const size_t b = w * 64 + (size_t)__builtin_ctzll(bits);
+            s->peaks[b] = largest(s->row + b * LOGITS_BLOCK, in_block(row->vocab, b));
+        }
+    return s->peaks;
 }
+
+/* A bit for each token of block @b that is allowed. */
+static uint64_t allowed(const struct logits_row *row, size_t b)
+{
+    const size_t n = in_block(row->vocab, b);
+    const uint64_t all = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+    if (!row->allowed) return all;
+    return b < row->allowed_words ? row->allowed[b] & all : 0;
+}
+
+_Static_assert(LOGITS_BLOCK == 64, "a block has a bit of a word for each token");
 
 int32_t candidates_largest(const struct logits_row *row)
 {
-    const float *x = row->logits;
+    const float *peaks = peaks_of(row);
     float best = -INFINITY;
     size_t at = 0;
-    uint64_t bits[WORDS];
-    for (size_t i = 0; i < row->vocab; i += BLOCK) {
-        size_t some = allowed(row, i, bits), n = block(row, i);
-        float most = some == n || some > FEW ? largest(x + i, n) : INFINITY;
-        if (some == 0 || most <= best) continue;
-        if (some == n) {
-            best = most, at = i;
-            continue;
-        }
-        for (; some; some--) {
-            size_t j = i + take_bit(bits);
-            if (x[j] > best) best = x[j], at = j;
+    for (size_t b = 0; b < logits_blocks(row->vocab); b++) {
+        if (!(peaks[b] > best)) continue;
+        const float *x = logits_block(row, b);
+        for (uint64_t bits = allowed(row, b); bits; bits &= bits - 1) {
+            const size_t i = (size_t)__builtin_ctzll(bits);
+            if (x[i] > best) best = x[i], at = b * LOGITS_BLOCK + i;
         }
     }
-    if (best == -INFINITY) return -1;
-    while (x[at] != best) at++;
-    return (int32_t)at;
+    return best == -INFINITY ? -1 : (int32_t)at;
 }
 
 /* --- a heap whose root is sorted last --- */
@@ -123,25 +122,87 @@ static void offer(struct sample_scratch *s, size_t k, struct candidate x)
     }
 }
 
+/* Offer the tokens of block @b whose logits are at least @least. */
+static void offer_block(const struct logits_row *row, size_t k, size_t b, float least)
+{
+    struct sample_scratch *s = row->scratch;
+    const float *x = logits_block(row, b);
+    const size_t n = in_block(row->vocab, b);
+    const uint64_t bits = allowed(row, b);
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] >= least) || !(bits >> i & 1)) continue;
+        offer(s, k, (struct candidate){x[i], (int32_t)(b * LOGITS_BLOCK + i)});
+        if (s->n == k) least = s->cands[0].logit;
+    }
+}
+
+/* Another thread has computed it. */
+static void prefetch_block(const struct logits_row *row, size_t b)
+{
+    const float *x = logits_block(row, b);
+    for (size_t i = 0; i < in_block(row->vocab, b); i += 16) __builtin_prefetch(x + i);
+}
+
+/* Move those of @x [n] that are larger than @pivot to the front, without a branch. Returns their number. */
+static size_t move_larger(float *x, size_t n, float pivot)
+{
+    size_t larger = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float y = x[i];
+        x[i] = x[larger];
+        x[larger] = y;
+        larger += y > pivot;
+    }
+    return larger;
+}
+
+static float middle(float a, float b, float c)
+{
+    return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+}
+
+/* The @k-th largest of @x [n], whose order is lost; -INFINITY: there are fewer. No value is NaN. */
+static float kth_largest(float *x, size_t n, size_t k)
+{
+    if (k > n) return -INFINITY;
+    for (;;) {
+        const float pivot = middle(x[0], x[n / 2], x[n - 1]);
+        const size_t larger = move_larger(x, n, pivot);
+        if (k <= larger) {
+            n = larger;
+            continue;
+        }
+        if (pivot == -INFINITY) return pivot; /* the others are, too */
+        const size_t equal = move_larger(x + larger, n - larger, nextafterf(pivot, -INFINITY));
+        if (k <= larger + equal) return pivot;
+        x += larger + equal;
+        n -= larger + equal;
+        k -= larger + equal;
+    }
+}
+
+static void offer_blocks(const struct logits_row *row, size_t k, float least)
+{
+    const float *peaks = row->scratch->peaks;
+    const size_t n = logits_blocks(row->vocab);
+    row->scratch->n = 0;
+    for (size_t b = 0; b < n; b++)
+        if (peaks[b] >= least) prefetch_block(row, b);
+    for (size_t b = 0; b < n; b++)
+        if (peaks[b] >= least) offer_block(row, k, b, least);
+}
+
+/* As many blocks have a peak of at least that of the k-th one, so that many tokens have such a logit: no other is a
+ * candidate. Unless a token with a peak is not allowed, and there are fewer. */
 void candidates_top(const struct logits_row *row, uint32_t k)
 {
     struct sample_scratch *s = row->scratch;
-    const float *x = row->logits;
+    const size_t n = logits_blocks(row->vocab);
     if (k == 0 || k > row->vocab) k = row->vocab;
-    s->n = 0;
-    uint64_t bits[WORDS];
-    for (size_t i = 0; i < row->vocab; i += BLOCK) {
-        size_t some = allowed(row, i, bits), n = block(row, i);
-        if (some > FEW && s->n == k && largest(x + i, n) <= s->cands[0].logit) continue;
-        if (some == n) {
-            for (size_t j = i; j < i + n; j++) offer(s, k, (struct candidate){x[j], (int32_t)j});
-            continue;
-        }
-        for (; some; some--) {
-            size_t j = i + take_bit(bits);
-            offer(s, k, (struct candidate){x[j], (int32_t)j});
-        }
-    }
+    float *copy = (float *)s->order;
+    memcpy(copy, peaks_of(row), n * sizeof(*copy));
+    offer_blocks(row, k, kth_largest(copy, n, k));
+    if (s->n < k) offer_blocks(row, k, -INFINITY);
     candidates_sort(s->cands, s->n);
 }
 

@@ -13,11 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define LOGITS_BLOCK 64 /* logits of a row that share a peak */
+
 struct sample_scratch;
+
+/* Blocks of a row; the last may be smaller. */
+static inline size_t logits_blocks(uint32_t vocab)
+{
+    return (vocab + (size_t)LOGITS_BLOCK - 1) / LOGITS_BLOCK;
+}
+
+/* Fill peaks[i] for the blocks i of [begin, end): the largest logit of the block, NaN passed over; -INFINITY: it has no
+ * number above that. */
+void logits_peaks(float *peaks, const float *logits, uint32_t vocab, size_t begin, size_t end);
 
 /* One row on its way through a chain. */
 struct logits_row {
-    const float *logits; /* [vocab] as the processors so far left them; logits_write() makes them writable */
+    const float *logits; /* [vocab] as the processors so far left them; logits_write() makes them writable, and
+                          * logits_set() changes single ones in a copy of their block */
+    const float
+        *peaks; /* [logits_blocks(vocab)] of logits_peaks(), as long as @logits are the model's; NULL: not known */
     uint32_t vocab;
     const uint64_t *allowed; /* [allowed_words] of logits_allow(): the logits of other tokens count as -INFINITY. NULL:
                               * those of none */
@@ -36,6 +51,9 @@ struct logits_history {
 /* The logits of @row, [vocab], which a processor may change. The first call copies the model's row. Those of tokens
  * that are not allowed are -INFINITY. */
 float *logits_write(struct logits_row *row);
+/* The logit of token @id < vocab, and another one in its place, for a processor that changes few. */
+float logits_get(const struct logits_row *row, uint32_t id);
+void logits_set(struct logits_row *row, uint32_t id, float logit);
 /* Makes the logits of all tokens -INFINITY but of those whose bit in @mask [@words] is set: bit i is token i, and
  * tokens behind the last word have none. The row borrows @mask until its token is picked, so that a sampler looks only
  * at the tokens that are allowed. */
@@ -77,9 +95,14 @@ void logits_chain_add(struct logits_chain *c, struct logits_processor *p);
 /* Fills @out, which was empty. 0; -ENOMEM, and @out is empty. */
 int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
 
-/* Sends @logits [the vocabulary of @x] (not changed) through the chain, with the random number @u. Writes *id on 0;
+/* Logits [a vocabulary] of the model, and their peaks, or NULL. */
+struct logits {
+    const float *row, *peaks;
+};
+
+/* Sends the logits of the vocabulary of @x (not changed) through the chain, with the random number @u. Writes *id on 0;
  * -EIO when no logit is a number, or a processor's error: both set the error message. */
-int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
+int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, struct logits logits,
                       const struct logits_history *h, double u, int32_t *id);
 
 /* -EIO with the error message of that. */

@@ -29,7 +29,7 @@ static int mirostat_apply(struct logits_processor *p, struct logits_row *row, co
     struct sample_scratch *s = row->scratch;
     int32_t best = candidates_largest(row);
     m->picked = -1;
-    if (best < 0 || !isfinite(row->logits[best])) return 0;
+    if (best < 0 || !isfinite(logits_get(row, (uint32_t)best))) return 0;
     float *x = logits_write(row), max = x[best];
     double sum = 0, mu = current_mu(m);
     for (uint32_t i = 0; i < row->vocab; i++) {

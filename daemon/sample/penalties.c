@@ -22,7 +22,6 @@ static int penalties_apply(struct logits_processor *base, struct logits_row *row
 {
     const struct sample_params *p = &((const struct penalties *)base)->params;
     uint32_t *counts = row->scratch->counts;
-    float *x = logits_write(row);
     size_t from = h->n;
     for (size_t left = p->repeat_n; from > 0 && left > 0;) left -= h->ids[--from] != ITEM_EMBD;
     for (size_t i = from; i < h->n; i++)
@@ -32,7 +31,7 @@ static int penalties_apply(struct logits_processor *base, struct logits_row *row
         uint32_t count = (uint32_t)id < row->vocab ? counts[id] : 0;
         if (count == 0) continue; /* done before, or not of the vocabulary */
         counts[id] = 0;
-        x[id] = penalize(p, x[id], count);
+        logits_set(row, (uint32_t)id, penalize(p, logits_get(row, (uint32_t)id), count));
     }
     return 0;
 }

@@ -61,12 +61,12 @@ static int take_best(struct sampling *s, int32_t *id)
     return logits_chain_accept(&s->chain, s->best);
 }
 
-int sampling_pick(struct sampling *s, struct sample_scratch *x, const float *logits, const int32_t *history,
+int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
                   size_t n_history, int32_t *id)
 {
     const struct logits_history h = {history, n_history};
     int32_t picked;
-    int r = logits ? -EAGAIN : take_best(s, &picked);
+    int r = logits.row ? -EAGAIN : take_best(s, &picked);
     while (r == -EAGAIN) {
         r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
         if (r == 0) r = logits_chain_accept(&s->chain, picked);

@@ -30,11 +30,11 @@ int sampling_clone(struct sampling *to, const struct sampling *from);
 /* The token is that of the largest logit, whatever the history is: the row itself is not needed. */
 bool sampling_is_best(const struct sampling *s);
 
-/* Picks the token of the next position from @logits [the vocabulary of @x] (not changed) and accepts it. NULL: from
- * s->best, if sampling_is_best(). @history
+/* Picks the token of the next position from @logits, of the vocabulary of @x (not changed), and accepts it; of a NULL
+ * row from s->best, if sampling_is_best(). @history
  * [n_history]: the tokens before, prompt and answer. Writes *id on 0; -EIO (no logit is a number) or a processor's
  * error, with an error message; -ENOMEM. On error the state is unchanged. */
-int sampling_pick(struct sampling *s, struct sample_scratch *x, const float *logits, const int32_t *history,
+int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
                   size_t n_history, int32_t *id);
 
 /* Undo the last @n picks, no more than there were. */

@@ -106,7 +106,7 @@ static int apply(struct logits_processor *p, struct logits_row *row, const struc
     struct constrain_calls *x = (struct constrain_calls *)p;
     size_t words = token_trie_words(x->c.trie);
     if (!x->st && !x->n_refused) return 0;
-    for (uint32_t i = 0; i < x->n_refused; i++) logits_write(row)[x->refused[i]] = -INFINITY;
+    for (uint32_t i = 0; i < x->n_refused; i++) logits_set(row, (uint32_t)x->refused[i], -INFINITY);
     if (!x->st && x->n_refused < REFUSED_MAX) return 0;
     if (x->st) {
         memset(x->mask, 0, words * sizeof(*x->mask));

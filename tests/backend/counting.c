@@ -32,7 +32,8 @@ static int forward_rows(struct backend *b, const struct batch_entry *e, size_t n
     struct batch_entry *entries = calloc(n, sizeof(*entries));
     uint8_t *want = calloc(all, 1);
     float *rows = malloc(all * vocab * sizeof(*rows)), *row = rows;
-    if (!entries || !want || !rows) abort();
+    struct sample_scratch *scratch;
+    if (!entries || !want || !rows || sample_scratch_new(&scratch, vocab) < 0) abort();
     for (size_t i = 0; i < n; at += e[i++].n) {
         entries[i] = e[i];
         entries[i].want = want + at;
@@ -44,12 +45,13 @@ static int forward_rows(struct backend *b, const struct batch_entry *e, size_t n
         int32_t *best = e[i].best;
         for (uint32_t j = 0; j < e[i].n; j++) {
             const unsigned wanted = e[i].want ? e[i].want[j] : 0;
-            const struct logits_row x = {.logits = row, .vocab = vocab};
+            const struct logits_row x = {.logits = row, .vocab = vocab, .scratch = scratch};
             if (wanted & WANT_BEST) *best++ = candidates_largest(&x);
             if (wanted & WANT_LOGITS) memcpy(logits, row, vocab * sizeof(*row)), logits += vocab;
             if (wanted & (WANT_LOGITS | WANT_BEST)) row += vocab;
         }
     }
+    sample_scratch_free(scratch);
     free(entries);
     free(want);
     free(rows);

@@ -12,7 +12,7 @@ int fixture_pick(struct sample_scratch *x, const struct fixture_request *w, cons
     struct sampling s = {.params = w->p};
     const struct logits_history h = {history, n};
     assert_int_equal(sampling_start(&s, w->bias, w->n_bias, w->ban, w->n_ban), 0);
-    int r = logits_chain_pick(&s.chain, x, logits, &h, u, id);
+    int r = logits_chain_pick(&s.chain, x, (struct logits){.row = logits}, &h, u, id);
     sampling_fini(&s);
     return r;
 }

@@ -75,7 +75,8 @@ static void test_allowed_as_banned(void **state)
         fill_mask(mask, WORDS, turn);
         for (uint32_t i = 0; i < MANY; i++)
             banned[i] = i / 64 < words && mask[i / 64] >> i % 64 & 1 ? many[i] : -INFINITY;
-        struct logits_row x = {.logits = many, .vocab = MANY, .scratch = s}, y = {banned, MANY, .scratch = s};
+        struct logits_row x = {.logits = many, .vocab = MANY, .scratch = s},
+                          y = {.logits = banned, .vocab = MANY, .scratch = s};
         logits_allow(&x, mask, words);
         assert_int_equal(candidates_largest(&x), candidates_largest(&y));
         struct candidate want[40];

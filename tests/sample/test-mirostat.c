@@ -23,7 +23,7 @@ static int32_t pick(struct sampling *s, struct sample_scratch *x, const float *l
 {
     const struct logits_history none = {NULL, 0};
     int32_t id = -1;
-    assert_int_equal(logits_chain_pick(&s->chain, x, logits, &none, u, &id), 0);
+    assert_int_equal(logits_chain_pick(&s->chain, x, (struct logits){.row = logits}, &none, u, &id), 0);
     return id;
 }
 
@@ -78,9 +78,9 @@ static void test_bad_rows(void **state)
     float bad[V] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     int32_t id = -1;
     start(&s);
-    assert_int_equal(sampling_pick(&s, *state, bad, NULL, 0, &id), -EIO);
+    assert_int_equal(sampling_pick(&s, *state, (struct logits){.row = bad}, NULL, 0, &id), -EIO);
     bad[0] = INFINITY;
-    assert_int_equal(sampling_pick(&s, *state, bad, NULL, 0, &id), -EIO);
+    assert_int_equal(sampling_pick(&s, *state, (struct logits){.row = bad}, NULL, 0, &id), -EIO);
     assert_int_equal(id, -1);
     assert_int_equal(s.position, 0);
     sampling_fini(&s);
@@ -172,7 +172,7 @@ static void test_the_mean_surprise_is_tau(void **state)
         start(&s);
         for (int t = 0; t < TOKENS; t++) {
             int32_t id = -1;
-            assert_int_equal(sampling_pick(&s, x, many, NULL, 0, &id), 0);
+            assert_int_equal(sampling_pick(&s, x, (struct logits){.row = many}, NULL, 0, &id), 0);
             total += -log2(exp((double)many[id]) / sum);
         }
         if (fabs(total / TOKENS - tau) > 0.1) fail_msg("%g bits, not %d", total / TOKENS, tau);

@@ -30,7 +30,7 @@ static void write_token(struct writer *w)
     int32_t id = -1;
     fill_row(w);
     memcpy(before, w->row, sizeof(before));
-    assert_int_equal(sampling_pick(&w->s, w->x, w->row, w->ids, w->n, &id), 0);
+    assert_int_equal(sampling_pick(&w->s, w->x, (struct logits){.row = w->row}, w->ids, w->n, &id), 0);
     assert_memory_equal(w->row, before, sizeof(before));
     w->ids[w->n++] = id;
 }
@@ -233,11 +233,11 @@ static void test_errors_change_nothing(void **state)
     logits_chain_add(&w.s.chain, &last->base);
     last->ids[0] = -2;
     fill_row(&w);
-    assert_int_equal(sampling_pick(&w.s, w.x, w.row, w.ids, w.n, &id), -EPROTO);
+    assert_int_equal(sampling_pick(&w.s, w.x, (struct logits){.row = w.row}, w.ids, w.n, &id), -EPROTO);
     assert_string_equal(error_text(-EPROTO), "no token is allowed");
     last->ids[0] = -1;
     last->at = TOKENS - 1;
-    assert_int_equal(sampling_pick(&w.s, w.x, w.row, w.ids, w.n, &id), -ENOMEM);
+    assert_int_equal(sampling_pick(&w.s, w.x, (struct logits){.row = w.row}, w.ids, w.n, &id), -ENOMEM);
     assert_int_equal(id, -1);
     assert_int_equal(first->at, 0);
     assert_int_equal(w.s.position, 0);

@@ -86,7 +86,7 @@ static int32_t pick(struct fixture *f, struct sampling *s, const int32_t *likes,
     int32_t id = -1;
     for (size_t i = 0; i < VOCAB; i++) f->logits[i] = -(float)i / VOCAB;
     for (size_t i = 0; i < n; i++) f->logits[likes[i]] = (float)(100 - i);
-    int r = sampling_pick(s, f->scratch, f->logits, NULL, 0, &id);
+    int r = sampling_pick(s, f->scratch, (struct logits){.row = f->logits}, NULL, 0, &id);
     return r < 0 ? r : id;
 }
 

@@ -227,7 +227,9 @@ static void sample(struct fixture *f, struct one *o, struct logged *x)
     struct seq *s = o->seq;
     int32_t id;
     compute(f, s, x->row);
-    assert_int_equal(sampling_pick(&s->sampling, f->scratch, x->row, s->prompt.tokens.ids, s->prompt.tokens.n, &id), 0);
+    assert_int_equal(sampling_pick(&s->sampling, f->scratch, (struct logits){.row = x->row}, s->prompt.tokens.ids,
+                                   s->prompt.tokens.n, &id),
+                     0);
     push(f, o, id, x);
 }
 

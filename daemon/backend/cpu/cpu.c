@@ -66,6 +66,11 @@ static struct compute_pool *compute_pool(struct backend *b)
     return ((struct cpu *)b)->pool;
 }
 
+static void share(struct backend *b, compute_fn fn, void *ctx, uint32_t n, uint32_t least)
+{
+    compute_pool_run(((struct cpu *)b)->pool, fn, ctx, n, least, least);
+}
+
 static const struct backend_ops ops = {.forward = cpu_forward,
                                        .head = cpu_head,
                                        .kv_copy = kv_copy,
@@ -77,6 +82,7 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_identity = cpu_kv_identity,
                                        .logsumexp = logsumexp,
                                        .compute_pool = compute_pool,
+                                       .share = share,
                                        .adapter_load = lora_load,
                                        .free = cpu_free};
 

@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096
 
 void fake_cuda_set(const char *settings);
 long fake_cuda_live(void);
@@ -119,22 +122,21 @@ static CUresult gone(void)
 static CUresult allocate(void *to, size_t n)
 {
     if (n > fake.memory - fake.used) return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t *p = aligned_alloc(4096, (n + 8191) / 4096 * 4096);
-    if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(p, 0, n + 4096);
-    *p = n;
+    size_t *p = mmap(NULL, n + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    *p = n; /* the rest is 0, and takes no memory before it is used */
     fake.used += n;
     fake.live++;
-    *(char **)to = (char *)p + 4096;
+    *(char **)to = (char *)p + PAGE;
     return CUDA_SUCCESS;
 }
 
 static CUresult release(void *at)
 {
-    size_t *p = (size_t *)(void *)((char *)at - 4096);
+    size_t *p = (size_t *)(void *)((char *)at - PAGE);
     fake.used -= *p;
     fake.live--;
-    free(p);
+    munmap(p, *p + PAGE);
     return CUDA_SUCCESS;
 }
 

@@ -25,7 +25,7 @@ static void probe(const struct device_choice *d, int to)
 {
     struct answer a = {.r = backend_probe(d, true)};
     if (a.r) snprintf(a.why, sizeof(a.why), "%s", error_text(a.r));
-    _exit(write(to, &a, sizeof(a)) != sizeof(a)); /* less than PIPE_BUF */
+    _exit(write(to, &a, sizeof(a)) == sizeof(a) ? EXIT_SUCCESS : EXIT_FAILURE); /* less than PIPE_BUF */
 }
 
 static int ask(const struct device_choice *d, struct answer *a)

@@ -291,7 +291,8 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
     }
     draft_computed(core, s, run->draft);
     const struct logits_rows *rows = &core->step->logits;
-    const struct logits first = row == SIZE_MAX ? (struct logits){0} : logits_rows_at(rows, row);
+    struct logits first = {0};
+    if (row != SIZE_MAX) first = logits_rows_at(rows, row);
     if (!mask_job_ready(core, s, first.row, until)) return;
     bool continues = sample(core, s, first);
     for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++)

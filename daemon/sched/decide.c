@@ -71,45 +71,38 @@ static bool is_first_token(const struct decision *d, const struct sched_req *r)
     return !r->decoding && r->known - r->computed <= d->c->express_tokens;
 }
 
-/* Slots of all: more while only requests of class batch run or wait. */
-static uint32_t slots_of_all(const struct decision *d)
-{
-    for (uint32_t i = 0; i < d->s->n; i++) {
-        const struct sched_req *r = &d->s->reqs[i];
-        if (r->class < SCHED_CLASS_BATCH && (r->running || !r->paused)) return d->c->parallel;
-    }
-    return d->c->parallel_batch;
-}
-
 /* True if as many requests of higher classes than batch run as there may: only one of them makes room for @r. */
 static bool is_full_for(const struct decision *d, const struct sched_req *r)
 {
-    return r->class < SCHED_CLASS_BATCH && d->higher >= d->c->parallel;
+    return sched_is_higher(r) && d->higher >= d->c->parallel;
 }
 
 static void count_running(struct decision *d)
 {
     const struct sched_state *s = d->s;
-    d->slots = slots_of_all(d);
+    bool waits = false; /* one of a higher class than batch */
     d->blocks = s->free_blocks;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         if (!r->running) {
-            if (!r->paused) d->x.list[s->n - ++d->n_waiting] = i;
+            if (r->paused) continue;
+            d->x.list[s->n - ++d->n_waiting] = i;
+            waits |= sched_is_higher(r);
             continue;
         }
         struct sched_usage *w = &d->x.usage[r->user];
         d->x.list[d->n_running++] = i;
         w->expected += sched_expected_units(d->c, r, r->spent);
         w->firsts += is_first_token(d, r);
-        d->higher += r->class < SCHED_CLASS_BATCH;
+        d->higher += sched_is_higher(r);
         if (++w->slots > d->slots_most) d->slots_most = w->slots;
         if (r->class > w->lowest) w->lowest = r->class;
         d->slow |= is_slow(d, r);
         if (s->users[r->user].served > d->served_most) d->served_most = s->users[r->user].served;
-        if (d->slots) d->slots--;
         mark_progress(d, r, i);
     }
+    const uint32_t all = waits || d->higher ? d->c->parallel : d->c->parallel_batch;
+    d->slots = all > d->n_running ? all - d->n_running : 0;
 }
 
 static void count_waiting(struct decision *d)
@@ -206,7 +199,7 @@ static uint32_t find_victim(const struct decision *d, const struct sched_req *by
     for (uint32_t k = 0; k < d->n_running; k++) {
         uint32_t i = d->x.list[k];
         const struct sched_req *r = &d->s->reqs[i];
-        if (d->x.done[i] || (blocks && !r->blocks) || (r->class >= SCHED_CLASS_BATCH && is_full_for(d, by))) continue;
+        if (d->x.done[i] || (blocks && !r->blocks) || (!sched_is_higher(r) && is_full_for(d, by))) continue;
         enum sched_reason w = preempt_reason(d, r, by);
         if (w == SCHED_START || (w == SCHED_QUANTUM && !blocks && is_only_answer(d, r, by))) continue;
         if (best != SCHED_NONE && !is_better_victim(d, r, w, &d->s->reqs[best], *reason)) continue;
@@ -225,7 +218,7 @@ static void preempt(struct decision *d, uint32_t index, enum sched_reason reason
     w->firsts -= is_first_token(d, r);
     w->expected -= sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting++; /* it may start again in the next decision */
-    d->higher -= r->class < SCHED_CLASS_BATCH;
+    d->higher -= sched_is_higher(r);
     d->slots++;
     d->blocks += r->blocks;
 }
@@ -241,7 +234,7 @@ static void undo_preempt(struct decision *d)
     w->firsts += is_first_token(d, r);
     w->expected += sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting--;
-    d->higher += r->class < SCHED_CLASS_BATCH;
+    d->higher += sched_is_higher(r);
     d->slots--;
     d->blocks -= r->blocks;
 }
@@ -296,7 +289,7 @@ static void start(struct decision *d, uint32_t index)
     struct sched_usage *w = &d->x.usage[r->user];
     add_action(d, index, SCHED_START);
     d->slots--;
-    d->higher += r->class < SCHED_CLASS_BATCH;
+    d->higher += sched_is_higher(r);
     d->blocks -= r->blocks;
     w->waiting--;
     w->expected += sched_expected_units(d->c, r, 0);

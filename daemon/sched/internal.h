@@ -40,6 +40,12 @@ static inline struct sched_item sched_item_of(const struct sched_req *r, uint32_
     return (struct sched_item){.key = r->class, .tie = r->arrival, .index = index};
 }
 
+/* Is its class higher than batch? */
+static inline bool sched_is_higher(const struct sched_req *r)
+{
+    return r->class < SCHED_CLASS_BATCH;
+}
+
 /* Does @r decode? A request that lacks more than its newest token, for example after a preemption, needs prefill first.
  */
 static inline bool sched_decodes(const struct sched_req *r)

@@ -19,10 +19,8 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .step_ratio = 6, /* the documented limit is 8; the rest allows for uneven machines */
         .step_ms = 100,
         .step_least = 1.25,
-        .shared_ratio = 4,
-        .shared_least = 2,
-        .behind_ratio = 3,
-        .behind_least = 1.5,
+        .shared = {.ratio = 4, .least = 2},
+        .behind = {.ratio = 3, .least = 1.5},
         .express_tokens = 32,
         .express_ratio = 1.5,
         .express_lead = 4 * 512,

@@ -89,6 +89,12 @@
 
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
+/* Of the time of a step: the larger of ratio * (the time to decode one token of one request) and least * D, where D is
+ * the estimated time of its decode tokens alone. */
+struct sched_limit {
+    double ratio, least;
+};
+
 struct sched_config {
     uint32_t parallel;       /* number of slots */
     uint32_t parallel_batch; /* the same while all requests are of SCHED_CLASS_BATCH; at least @parallel */
@@ -106,14 +112,11 @@ struct sched_config {
     double step_ms;
     double step_least;
     /* Stricter limit while requests of several users have tokens to compute, so that a prompt of one user does not
-     * delay the answer of another. The step may take the larger of shared_ratio * (the time to decode one token of one
-     * request) and shared_least * D. */
-    double shared_ratio;
-    double shared_least;
+     * delay the answer of another. */
+    struct sched_limit shared;
     /* The same, while a user that decodes is behind: its account is smaller by a quantum or more than that of a user
      * that has tokens to prefill. */
-    double behind_ratio;
-    double behind_least;
+    struct sched_limit behind;
     /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
      * of requests that lack at most express_tokens tokens of their prompt, of users whose account exceeds the smallest
      * one by at most express_lead units or that decode nothing. Those that lack the fewest come first, as many as take

@@ -46,7 +46,7 @@ static void gather(struct step *t)
         if (!sched_is_ready(r)) continue;
         if (t->n_decode + t->n_prefill == 0) t->user = r->user;
         t->shared |= r->user != t->user;
-        t->higher |= r->class < SCHED_CLASS_BATCH;
+        t->higher |= sched_is_higher(r);
         uint64_t served = t->s->users[r->user].served;
         if (sched_decodes(r)) {
             t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
@@ -168,8 +168,8 @@ static void set_limit(struct step *t)
     t->limited = t->load->decode && t->b->time.samples > 0 && !t->is_short;
     if (t->shared && t->limited) {
         bool behind = t->most_prefill >= t->least_decode + c->quantum;
-        double ratio = behind ? c->behind_ratio : c->shared_ratio, least = behind ? c->behind_least : c->shared_least;
-        most = fmin(most, fmax(ratio * time_of_one(t), least * alone));
+        const struct sched_limit *x = behind ? &c->behind : &c->shared;
+        most = fmin(most, fmax(x->ratio * time_of_one(t), x->least * alone));
     }
     t->ms = most - alone;
 }

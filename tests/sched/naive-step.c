@@ -116,8 +116,8 @@ static void limit(struct naive *x)
     if (ms > c->step_ratio * alone) ms = c->step_ratio * alone;
     if (x->limited && x->several) {
         bool behind = least != UINT64_MAX && most >= least + c->quantum;
-        double one = (behind ? c->behind_ratio : c->shared_ratio) * time_of_one(x);
-        double all = (behind ? c->behind_least : c->shared_least) * alone;
+        double one = (behind ? c->behind.ratio : c->shared.ratio) * time_of_one(x);
+        double all = (behind ? c->behind.least : c->shared.least) * alone;
         ms = fmin(ms, one > all ? one : all);
     }
     x->ms = ms - alone;

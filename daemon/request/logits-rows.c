@@ -3,7 +3,6 @@
 #include "kernels/kernels.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define PART_BLOCKS 128 /* of an item for a thread: 8,192 logits */
 #define ALONE_ITEMS 8   /* are not worth another thread */
@@ -43,7 +42,6 @@ static void peaks(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct logits_rows *x = ctx;
     const size_t n = parts(x), blocks = logits_blocks(x->vocab);
-    (void)thread;
     for (size_t i = begin; i < end; i++) {
         const size_t row = i / n, from = i % n * PART_BLOCKS, to = from + PART_BLOCKS;
         logits_peaks(x->peaks + row * blocks, x->logits + row * x->stride, x->vocab, from, to < blocks ? to : blocks);
@@ -61,5 +59,10 @@ void logits_rows_peaks(struct logits_rows *x, struct backend *b, size_t n)
 
 struct logits logits_rows_at(const struct logits_rows *x, size_t i)
 {
-    return (struct logits){x->logits + i * x->stride, x->peaks + i * logits_blocks(x->vocab)};
+    return (struct logits){.row = x->logits + i * x->stride, .peaks = x->peaks + i * logits_blocks(x->vocab)};
+}
+
+struct logits logits_rows_next(const struct logits_rows *x, struct logits row)
+{
+    return (struct logits){.row = row.row + x->stride, .peaks = row.peaks + logits_blocks(x->vocab)};
 }

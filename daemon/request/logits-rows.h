@@ -20,5 +20,6 @@ void logits_rows_fini(struct logits_rows *x);
 /* Compute the peaks of the first @n rows, with the threads of @b if it has some. Not while forward runs. */
 void logits_rows_peaks(struct logits_rows *x, struct backend *b, size_t n);
 
-/* The row @i, of which the peaks are computed. */
+/* The row @i, of which the peaks are computed, and the one behind @row. */
 struct logits logits_rows_at(const struct logits_rows *x, size_t i);
+struct logits logits_rows_next(const struct logits_rows *x, struct logits row);

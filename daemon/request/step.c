@@ -122,12 +122,6 @@ static bool wants_best(const struct core *core, const struct seq *s, const struc
            !g->logprobs && g->top_logprobs < 0 && (s->generated || s->group->n == 1);
 }
 
-/* Rows of logits that it wants. */
-static uint32_t rows_of(const struct core *core, const struct seq *s, const struct sched_run *r)
-{
-    return wants_logits(s, r) && !wants_best(core, s, r) ? 1 + r->draft : 0;
-}
-
 /* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
 static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *r, int32_t *to)
 {
@@ -140,19 +134,16 @@ static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *
     return to;
 }
 
-static size_t count_rows(const struct core *core, size_t runs)
-{
-    const struct sched_run *run = core->plan.runs;
-    size_t rows = 0;
-    for (size_t i = 0; i < runs; i++) rows += rows_of(core, core->plan.seqs[run[i].index], &run[i]);
-    return rows;
-}
-
 /* Room for the logits of all rows. Without memory no token that is proposed is computed. */
 static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
-    if (reserve_rows(core, count_rows(core, runs)) == 0) return;
+    size_t rows = 0;
+    for (size_t i = 0; i < runs; i++) {
+        const struct seq *s = core->plan.seqs[run[i].index];
+        rows += wants_logits(s, &run[i]) && !wants_best(core, s, &run[i]) ? 1 + run[i].draft : 0;
+    }
+    if (reserve_rows(core, rows) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
         run[i].draft = 0;
@@ -167,8 +158,10 @@ static uint32_t hidden_rows(const struct core *core, const struct seq *s, const 
     return from > at ? at + r->n - from : r->n;
 }
 
-static void fill_entries(struct core *core, size_t runs)
+/* Returns the rows of logits that they want. */
+static size_t fill_entries(struct core *core, size_t runs)
 {
+    size_t rows = 0;
     struct step_scratch *x = core->step;
     const struct plan *p = &core->plan;
     uint8_t *want = x->want;
@@ -185,7 +178,9 @@ static void fill_entries(struct core *core, size_t runs)
         assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
         if (s->request->texts) texts_want(s, r->n, want);
         const bool best = wants_best(core, s, r);
-        if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, best ? WANT_BEST : WANT_LOGITS, 1 + r->draft);
+        const uint32_t wanted = wants_logits(s, r) ? 1 + r->draft : 0;
+        memset(want + r->n - wanted, best ? WANT_BEST : WANT_LOGITS, wanted);
+        rows += best ? 0 : wanted;
         for (uint32_t k = r->n - hidden_rows(core, s, r); k < r->n; k++) want[k] |= WANT_HIDDEN;
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
@@ -206,6 +201,7 @@ static void fill_entries(struct core *core, size_t runs)
         };
         want += r->n;
     }
+    return rows;
 }
 
 /* Token @i of the draft is computed, and was sampled: its KV counts from now on. False: another token was sampled. */
@@ -264,11 +260,11 @@ static bool sample(struct core *core, struct seq *s, struct logits row)
     return continues;
 }
 
-/* Its part of the step is computed. @row: the number of its first row of logits, if it wanted any: for its last known
- * token, and for each of those proposed; SIZE_MAX: its sampling has the best. A row counts only if the token before it
- * was sampled; neither the output nor the sampling nor the prefix index sees a token that was not. The KV of such a
- * token lies behind kv.n_tokens, and is overwritten. @until: as for mask_job_ready(). */
-static void progress(struct core *core, struct seq *s, const struct sched_run *run, size_t row, uint64_t until)
+/* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and behind it for
+ * each of those proposed. A row counts only if the token before it was sampled; neither the output nor the sampling nor
+ * the prefix index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten.
+ * @until: as for mask_job_ready(). */
+static void progress(struct core *core, struct seq *s, const struct sched_run *run, struct logits row, uint64_t until)
 {
     account_units(core, s, run);
     live_state_passed(&core->cache, s, run->n);
@@ -290,13 +286,12 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
         return;
     }
     draft_computed(core, s, run->draft);
-    const struct logits_rows *rows = &core->step->logits;
-    struct logits first = {0};
-    if (row != SIZE_MAX) first = logits_rows_at(rows, row);
-    if (!mask_job_ready(core, s, first.row, until)) return;
-    bool continues = sample(core, s, first);
-    for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++)
-        continues = sample(core, s, logits_rows_at(rows, row + 1 + i));
+    if (!mask_job_ready(core, s, row.row, until)) return;
+    bool continues = sample(core, s, row);
+    for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {
+        row = logits_rows_next(&core->step->logits, row);
+        continues = sample(core, s, row);
+    }
 }
 
 /* Before any of the sequences ends. */
@@ -319,18 +314,20 @@ static void keep_hidden(struct core *core, uint32_t runs)
 static void distribute(struct core *core, uint32_t runs, int r)
 {
     const struct plan *p = &core->plan;
+    const struct step_scratch *x = core->step;
     size_t row = 0;
     const uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
     for (uint32_t i = 0; i < runs; i++) {
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
         struct seq *s = p->seqs[run.index];
         if (!s) continue; /* another text has ended the request that it was of */
-        const bool best = core->step->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
-        if (best) s->sampling.best = core->step->best[i];
+        const bool best = x->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
+        struct logits logits = {.best = x->best[i]};
+        if (!best) logits = logits_rows_at(&x->logits, row);
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
-            progress(core, s, &run, best ? SIZE_MAX : row, until);
+            progress(core, s, &run, logits, until);
         if (rows) row += 1 + run.draft;
     }
 }
@@ -351,12 +348,12 @@ void step_run(struct core *core)
     if (runs == 0) return;
     make_rows(core, runs);
     step_states_prepare(core, runs);
-    fill_entries(core, runs);
+    const size_t rows = fill_entries(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */
     int r = b->ops->forward(b, x->entries, runs, x->logits.logits, x->hidden);
-    if (r == 0) logits_rows_peaks(&x->logits, b, count_rows(core, runs));
+    if (r == 0) logits_rows_peaks(&x->logits, b, rows);
     pthread_mutex_lock(&core->own);
     double took = (double)(clock_now_usec() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);

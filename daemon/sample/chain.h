@@ -95,9 +95,11 @@ void logits_chain_add(struct logits_chain *c, struct logits_processor *p);
 /* Fills @out, which was empty. 0; -ENOMEM, and @out is empty. */
 int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
 
-/* Logits [a vocabulary] of the model, and their peaks, or NULL. */
+/* Logits [a vocabulary] of the model, and their peaks, or NULL. Or no row, which is NULL, but the id of its largest
+ * logit; -1: that is not a number. */
 struct logits {
     const float *row, *peaks;
+    int32_t best;
 };
 
 /* Sends the logits of the vocabulary of @x (not changed) through the chain, with the random number @u. Writes *id on 0;

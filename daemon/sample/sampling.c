@@ -53,12 +53,12 @@ bool sampling_is_best(const struct sampling *s)
     return s->chain.first && s->params.temperature == 0.0f && s->chain.first->ops->samples;
 }
 
-/* What the chain does with the row of s->best. */
-static int take_best(struct sampling *s, int32_t *id)
+/* What the chain does with the row whose largest logit is that of @best. */
+static int take_best(struct sampling *s, int32_t best, int32_t *id)
 {
-    if (s->best < 0) return logits_not_numbers();
-    *id = s->best;
-    return logits_chain_accept(&s->chain, s->best);
+    if (best < 0) return logits_not_numbers();
+    *id = best;
+    return logits_chain_accept(&s->chain, best);
 }
 
 int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
@@ -66,7 +66,7 @@ int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits lo
 {
     const struct logits_history h = {history, n_history};
     int32_t picked;
-    int r = logits.row ? -EAGAIN : take_best(s, &picked);
+    int r = logits.row ? -EAGAIN : take_best(s, logits.best, &picked);
     while (r == -EAGAIN) {
         r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
         if (r == 0) r = logits_chain_accept(&s->chain, picked);

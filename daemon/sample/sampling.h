@@ -14,7 +14,6 @@ struct sampling {
     uint64_t seed;
     uint32_t answer;   /* index among the answers to one prompt */
     uint64_t position; /* tokens of the answer so far */
-    int32_t best;      /* of a row that nobody has: the id of its largest logit; -1: it is not a number */
     struct logits_chain chain;
 };
 
@@ -30,8 +29,8 @@ int sampling_clone(struct sampling *to, const struct sampling *from);
 /* The token is that of the largest logit, whatever the history is: the row itself is not needed. */
 bool sampling_is_best(const struct sampling *s);
 
-/* Picks the token of the next position from @logits, of the vocabulary of @x (not changed), and accepts it; of a NULL
- * row from s->best, if sampling_is_best(). @history
+/* Picks the token of the next position from @logits, of the vocabulary of @x (not changed), and accepts it; without a
+ * row, if sampling_is_best(). @history
  * [n_history]: the tokens before, prompt and answer. Writes *id on 0; -EIO (no logit is a number) or a processor's
  * error, with an error message; -ENOMEM. On error the state is unchanged. */
 int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,

@@ -45,9 +45,7 @@ void background_verify_look(struct background_verify *v)
     struct mailbox *m = &v->core->mail;
     v->core->cache.may_keep = v->verified;
     if (!v->damaged || m->state == ENGINE_FAILED) return;
-    m->state = ENGINE_FAILED;
-    m->error = steal(v->why);
-    event_queue_signal(m->events);
+    mailbox_fail_locked(m, steal(v->why));
 }
 
 void background_verify_start(struct background_verify *v, struct core *core)

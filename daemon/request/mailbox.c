@@ -36,6 +36,17 @@ void mailbox_kick_locked(struct mailbox *m)
     pthread_cond_signal(&m->wake);
 }
 
+void mailbox_fail_locked(struct mailbox *m, char *why)
+{
+    if (m->state == ENGINE_FAILED) {
+        free(why);
+        return;
+    }
+    m->state = ENGINE_FAILED;
+    m->error = why;
+    event_queue_signal(m->events);
+}
+
 void mailbox_kick(struct mailbox *m)
 {
     pthread_mutex_lock(&m->lock);

@@ -48,6 +48,9 @@ void mailbox_fini(struct mailbox *m);
 void mailbox_kick(struct mailbox *m);
 void mailbox_kick_locked(struct mailbox *m);
 
+/* The engine has failed, because of @why, which becomes the mailbox's (NULL: no memory). Only the first reason stays. */
+void mailbox_fail_locked(struct mailbox *m, char *why);
+
 /* With the lock held. */
 bool mailbox_is_paused(const struct mailbox *m, uint64_t conn);
 void mailbox_pause(struct mailbox *m, uint64_t conn, bool pause);

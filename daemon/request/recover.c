@@ -46,9 +46,7 @@ static void fail(struct core *core, int r)
 {
     struct mailbox *m = &core->mail;
     pthread_mutex_lock(&m->lock);
-    m->state = ENGINE_FAILED;
-    m->error = strdup(error_text(r));
-    event_queue_signal(m->events);
+    mailbox_fail_locked(m, strdup(error_text(r)));
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -57,8 +55,7 @@ static void configure(struct core *core)
 {
     const struct backend *b = core->model.backend;
     if (b->config.batch_tokens >= core->config.batch_tokens) return;
-    core->config.batch_tokens = b->config.batch_tokens;
-    sched_config_init(&core->plan.config, core->config.parallel, core->config.batch_tokens);
+    core->plan.config.batch_tokens = core->config.batch_tokens = b->config.batch_tokens;
 }
 
 void recover_turn(struct core *core)

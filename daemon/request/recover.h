@@ -8,6 +8,6 @@ struct core;
 /* The backend's forward has returned -EIO, whose message is set: sequences with blocks give them back, and wait. */
 void recover_begin(struct core *core);
 
-/* Once in each turn: when no job uses the blocks any more, the backend goes on without the device, and the sequences
+/* Once in each turn: when no job uses the blocks any more, the backend continues without the device, and the sequences
  * are admitted again. Nothing is admitted before. */
 void recover_turn(struct core *core);

@@ -30,7 +30,7 @@ LOG = {
 }
 FAIR = {
     21: "after some time no request starts before one that lacks blocks (decide.c: fill_slots)",
-    22: "a request that had its quantum is preempted for a user with a smaller account (decide.c: preempt_reason)",
+    22: "a request that had its quantum is preempted for a user with a smaller account (preempt.c: preempt_reason)",
     23: "the account of a user that was absent is raised to the floor (decide.c: build_user_heap)",
 }
 RENAME = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scheduler's rules for slots and blocks (sched/decide.c) with two users, in units of one step: user 0 always has
+ * The scheduler's rules for slots and blocks (sched/decide.c, sched/preempt.c) with two users, in units of one step: user 0 always has
  * another request waiting, each of which takes one block and takes one or two steps or is endless; user 1 comes and goes, with requests
  * that take one block or all. Accounts are kept as their difference; the model has no decay, classes or slow readers.
  *

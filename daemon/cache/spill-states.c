@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/spill-states.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/spill-job.h"
 #include "daemon/cache/spill-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
@@ -11,27 +12,11 @@
 #include <string.h>
 
 #define STATES_DIR     "states"
-#define SHARE          2u /* states take at most one part in so many of the space */
-#define WRITES         2u /* concurrent jobs, whose copies wait in memory */
-#define REMOVALS       16u
+#define SHARE          2u  /* states take at most one part in so many of the space */
+#define WRITES         2u  /* concurrent jobs, whose copies wait in memory */
+#define REMOVALS       16u /* files that one job removes; at most SPILL_REMOVALS */
 #define RETRY_USEC     10000000ull
 #define BYTES_A_MINUTE (512ull << 20)
-
-/* A state that is being written, or files that are being removed, or both. */
-struct state_job {
-    struct return_job job;
-    struct kv_cache *cache;
-    struct disk *disk;
-    struct prefix_info info;
-    bool write;
-    uint32_t n_victims;
-    struct prefix_id victims[REMOVALS]; /* their files are removed first */
-    int r;
-    char why[160];
-    uint8_t payload[];
-};
-
-#define job_of_return(x) ((struct state_job *)((char *)(x)-offsetof(struct state_job, job)))
 
 static uint64_t state_bytes(const struct kv_cache *c)
 {
@@ -83,19 +68,9 @@ void spill_states_open(struct kv_cache *c)
 
 /* --- jobs --- */
 
-static void run(struct job *j)
-{
-    struct state_job *w = job_of_return(return_job_of(j));
-    for (uint32_t i = 0; i < w->n_victims; i++) disk_remove(w->disk, w->victims[i]);
-    if (!w->write) return;
-    w->r = disk_room(w->disk, false);
-    if (w->r == 0) w->r = disk_write(w->disk, &w->info, w->payload);
-    if (w->r < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->r));
-}
-
 static void done(struct return_job *x)
 {
-    struct state_job *w = job_of_return(x);
+    struct spill_job *w = spill_job_of(x);
     struct kv_cache *c = w->cache;
     struct spill *t = c->spill;
     t->state_jobs--;
@@ -110,38 +85,26 @@ static void done(struct return_job *x)
 }
 
 /* NULL: no memory, or enough jobs. */
-static struct state_job *new_job(struct kv_cache *c, uint64_t payload)
+static struct spill_job *new_job(struct kv_cache *c, uint64_t payload)
 {
-    struct spill *t = c->spill;
-    struct state_job *w = t->state_jobs < WRITES ? malloc(sizeof(*w) + payload) : NULL;
-    if (w) *w = (struct state_job){.cache = c, .disk = t->states, .job.job.uncharged = true};
-    return w;
-}
-
-static void send(struct state_job *w)
-{
-    struct spill *t = w->cache->spill;
-    t->state_jobs++;
-    jobs_send(t->jobs, &w->job, (uid_t)-1, run, done);
+    return c->spill->state_jobs < WRITES ? spill_job_new(c, c->spill->states, payload) : NULL;
 }
 
 /* A job writes a copy of the state, after removing @victim (NULL: none) to make room. False: no job, and the victim
  * stays. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
-    struct state_job *w = new_job(c, state_bytes(c));
-    if (!w) return false;
-    w->info = *info;
-    w->write = true;
-    if (c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload)) {
+    struct spill_job *w = new_job(c, state_bytes(c));
+    if (!w || c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload)) {
         free(w);
         return false;
     }
     if (victim) {
-        w->victims[w->n_victims++] = *victim;
+        spill_job_remove(w, *victim);
         prefix_state_removed(c->prefix, *victim);
     }
-    send(w);
+    c->spill->state_jobs++;
+    spill_job_write(w, info, done);
     return true;
 }
 
@@ -190,13 +153,15 @@ static void trim(struct kv_cache *c)
     bool orphan;
     uint64_t over = disk_excess(t->states);
     if (!prefix_state_victim(c->prefix, &victim, &orphan) || (!over && !orphan)) return;
-    struct state_job *w = new_job(c, 0);
+    struct spill_job *w = new_job(c, 0);
     while (w && w->n_victims < REMOVALS && prefix_state_victim(c->prefix, &victim, &orphan)) {
         if (!orphan && over-- == 0) break;
         prefix_state_removed(c->prefix, victim.id);
-        w->victims[w->n_victims++] = victim.id;
+        spill_job_remove(w, victim.id);
     }
-    if (w) send(w);
+    if (!w) return;
+    t->state_jobs++;
+    spill_job_send(w, done);
 }
 
 /* Write the latest state that is not on disk. */

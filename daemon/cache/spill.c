@@ -2,6 +2,7 @@
 #include "daemon/cache/spill.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/payload.h"
+#include "daemon/cache/spill-job.h"
 #include "daemon/cache/spill-state.h"
 #include "daemon/cache/spill-states.h"
 #include "libcommon/cleanup.h"
@@ -16,35 +17,9 @@
 #define IDLE_USEC   1000000ull  /* after the last step, before blocks are written */
 #define RETRY_USEC  10000000ull /* after the disk or its rate limit has refused a write */
 #define TRIM_USEC   1000000ull  /* between two checks of the room on disk */
-#define TRIM_FILES  64u         /* removed by one job */
 
 /* Memory holds one model only, and every file names its model, so that the namespaces need not. */
 static const uint8_t no_identity[16];
-
-/* A block that is being written. */
-struct write {
-    struct return_job job;
-    struct kv_cache *cache;
-    struct disk *disk;
-    struct prefix_info info;
-    bool has_victim;
-    struct prefix_id victim; /* its file is removed to make room */
-    int r;
-    char why[160];
-    uint8_t payload[];
-};
-
-/* Files that are removed because the disk has less room. */
-struct trim {
-    struct return_job job;
-    struct kv_cache *cache;
-    struct disk *disk;
-    uint64_t n;
-    struct prefix_id files[TRIM_FILES];
-};
-
-#define write_of(x) ((struct write *)((char *)(x)-offsetof(struct write, job)))
-#define trim_of(x)  ((struct trim *)((char *)(x)-offsetof(struct trim, job)))
 
 int spill_new(struct kv_cache *c, const struct spill_config *config, struct job_returns *jobs)
 {
@@ -98,18 +73,9 @@ struct job_returns *spill_jobs(const struct kv_cache *c)
 
 /* --- writing --- */
 
-static void run_write(struct job *j)
-{
-    struct write *w = write_of(return_job_of(j));
-    if (w->has_victim) disk_remove(w->disk, w->victim);
-    w->r = disk_room(w->disk, false);
-    if (w->r == 0) w->r = disk_write(w->disk, &w->info, w->payload);
-    if (w->r < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->r));
-}
-
 static void written(struct return_job *x)
 {
-    struct write *w = write_of(x);
+    struct spill_job *w = spill_job_of(x);
     struct kv_cache *c = w->cache;
     struct spill *t = c->spill;
     t->writes--;
@@ -129,24 +95,18 @@ static void written(struct return_job *x)
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct spill *t = c->spill;
-    struct write *w = malloc(sizeof(*w) + payload_bytes(c->backend, info->lacks));
-    if (!w) {
-        t->retry = clock_now_usec() + RETRY_USEC;
-        return false;
-    }
-    *w = (struct write){.cache = c, .disk = t->disk, .info = *info, .job.job.uncharged = true};
-    if (payload_read(c->backend, info->blocks, info->lacks, w->payload)) {
+    struct spill_job *w = spill_job_new(c, t->disk, payload_bytes(c->backend, info->lacks));
+    if (!w || payload_read(c->backend, info->blocks, info->lacks, w->payload)) {
         t->retry = clock_now_usec() + RETRY_USEC;
         free(w);
         return false;
     }
     if (victim) {
-        w->has_victim = true;
-        w->victim = *victim;
+        spill_job_remove(w, *victim);
         prefix_disk_removed(c->prefix, *victim);
     }
     t->writes++;
-    jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
+    spill_job_write(w, info, written);
     return true;
 }
 
@@ -191,15 +151,9 @@ static bool write_idle(struct kv_cache *c, uint64_t now)
 
 /* --- less room --- */
 
-static void run_trim(struct job *j)
-{
-    struct trim *x = trim_of(return_job_of(j));
-    for (uint64_t i = 0; i < x->n; i++) disk_remove(x->disk, x->files[i]);
-}
-
 static void trimmed(struct return_job *j)
 {
-    struct trim *x = trim_of(j);
+    struct spill_job *x = spill_job_of(j);
     x->cache->spill->trimming = false;
     x->cache->spill->trim_next = 0; /* more files may have to be removed */
     free(x);
@@ -214,20 +168,18 @@ static void trim(struct kv_cache *c, uint64_t now)
     if (t->trimming || now < t->trim_next) return;
     t->trim_next = now + TRIM_USEC;
     uint64_t over = disk_excess(t->disk);
-    struct trim *x = over ? calloc(1, sizeof(*x)) : NULL;
+    struct spill_job *x = over ? spill_job_new(c, t->disk, 0) : NULL;
     if (!x) return;
-    x->cache = c;
-    x->disk = t->disk;
-    while (x->n < over && x->n < TRIM_FILES && prefix_disk_victim(c->prefix, &victim)) {
+    while (x->n_victims < over && x->n_victims < SPILL_REMOVALS && prefix_disk_victim(c->prefix, &victim)) {
         prefix_disk_removed(c->prefix, victim.id);
-        x->files[x->n++] = victim.id;
+        spill_job_remove(x, victim.id);
     }
-    if (!x->n) {
+    if (!x->n_victims) {
         free(x);
         return;
     }
     t->trimming = true;
-    jobs_send(t->jobs, &x->job, (uid_t)-1, run_trim, trimmed);
+    spill_job_send(x, trimmed);
 }
 
 /* Since when nothing was computed. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/mailbox.h"
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -78,13 +80,43 @@ static void test_returns_share_the_lock(void **state)
     assert_true(event_queue_fd(m->events) >= 0);
 }
 
+/* The weights are found damaged, and then the device fails, or the other way around: whoever was told the first reason
+ * is not told another, and the second one is freed. */
+static void test_first_failure_stays(void **state)
+{
+    struct mailbox *m = *state;
+    struct pollfd p = {.fd = event_queue_fd(m->events), .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 0), 0);
+    pthread_mutex_lock(&m->lock);
+    mailbox_fail_locked(m, strdup("the weights are damaged"));
+    const char *said = m->error;
+    mailbox_fail_locked(m, strdup("the device has failed"));
+    assert_ptr_equal(m->error, said);
+    pthread_mutex_unlock(&m->lock);
+    assert_int_equal(m->state, ENGINE_FAILED);
+    assert_string_equal(m->error, "the weights are damaged");
+    assert_int_equal(poll(&p, 1, 0), 1); /* the server looks */
+}
+
+/* A first failure without memory for its reason is a failure too: the second reason is not believed to be the first. */
+static void test_failure_without_a_reason(void **state)
+{
+    struct mailbox *m = *state;
+    pthread_mutex_lock(&m->lock);
+    mailbox_fail_locked(m, NULL);
+    mailbox_fail_locked(m, strdup("the device has failed"));
+    pthread_mutex_unlock(&m->lock);
+    assert_int_equal(m->state, ENGINE_FAILED);
+    assert_null(m->error);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_pause_is_of_one_connection),
-        TEST(test_kick),
-        TEST(test_returns_share_the_lock),
+        TEST(test_pause_is_of_one_connection), TEST(test_kick),
+        TEST(test_returns_share_the_lock),     TEST(test_first_failure_stays),
+        TEST(test_failure_without_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

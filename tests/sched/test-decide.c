@@ -712,6 +712,19 @@ static void test_floor(void **state)
     assert_false(t.users[0].waited);
 }
 
+/* Four times the slots, but not more than a number holds. */
+static void test_most_slots(void **state)
+{
+    static const uint32_t cases[][2] = {
+        {1, 4}, {UINT32_MAX / 4, UINT32_MAX - 3}, {UINT32_MAX / 4 + 1, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct sched_config c;
+        sched_config_init(&c, cases[i][0], 512);
+        assert_int_equal(c.parallel, cases[i][0]);
+        assert_int_equal(c.parallel_batch, cases[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -745,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_shared_work_is_taken_over),
         cmocka_unit_test(test_starts_of_one_decision),
         cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_most_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

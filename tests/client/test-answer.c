@@ -403,6 +403,7 @@ static void test_proposed_tokens_are_reported(void **state)
 
     PEER_RUN(&r, drafted, "-v", "hi");
     assert_non_null(strstr(r.err, ", drafted 25 (7 by the draft model), accepted 15 (2.0 tokens a step), seed 0"));
+    peer_fini(&r);
     PEER_RUN(&r, drafted, "--jsonl", "hi");
     assert_non_null(strstr(r.out, "\"completion\":30,\"drafted\":25,\"accepted\":15,\"drafted_model\":7}"));
     peer_fini(&r);

@@ -344,7 +344,7 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     const struct gguf_tensor *table;
     const bool altup = s->altup.streams > 0;
     int e = reference_frequencies(p);
-    if (!e) e = tensor(p->r, &table, hparams_embedding(s, p->r->g));
+    if (!e) e = tensor(p->r, &table, "%s", hparams_embedding(s, p->r->g));
     if (!e) e = reference_embed(p, table, ids, embd);
     if (!e && s->per_layer) e = reference_embed_layers(p, ids);
     if (!e && altup) e = reference_altup_begin(p);

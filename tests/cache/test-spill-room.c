@@ -49,7 +49,8 @@ static bool has_state(struct fixture *f, int32_t token)
 static void idle(struct fixture *f)
 {
     static uint64_t steps;
-    const uint64_t now = clock_usec += 100 * IDLE_USEC;
+    clock_usec += 100 * IDLE_USEC;
+    const uint64_t now = clock_usec;
     spill_turn(&f->cache, now, ++steps);
     spill_turn(&f->cache, now + IDLE_USEC, steps);
 }

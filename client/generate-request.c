@@ -51,11 +51,11 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
 static int generate_biases(struct proto_generate *g, const struct options *o)
 {
     int r = 0;
-    if (!o->n_biases) return 0;
-    g->biases = calloc(o->n_biases, sizeof(*g->biases));
+    if (!o->biases.n) return 0;
+    g->biases = calloc(o->biases.n, sizeof(*g->biases));
     if (!g->biases) return -ENOMEM;
-    for (; r == 0 && g->n_biases < o->n_biases; g->n_biases++) {
-        const struct proto_bias *from = &o->biases[g->n_biases];
+    for (; r == 0 && g->n_biases < o->biases.n; g->n_biases++) {
+        const struct proto_bias *from = &o->biases.all[g->n_biases];
         struct proto_bias *to = &g->biases[g->n_biases];
         to->id = from->id;
         to->bias = from->bias;
@@ -88,8 +88,8 @@ int generate_request(struct proto_request *r, const struct options *o, struct in
     if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
     if (e == 0 && o->adapter) e = proto_text_set(&r->adapter, o->adapter, strlen(o->adapter));
     if (e == 0 && o->fork) e = proto_text_set(&g->fork, o->fork, strlen(o->fork));
-    for (size_t i = 0; e == 0 && i < o->n_stop; i++) {
-        e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));
+    for (size_t i = 0; e == 0 && i < o->stop.n; i++) {
+        e = proto_text_set(&g->stop[i], o->stop.texts[i], strlen(o->stop.texts[i]));
         if (e == 0) g->n_stop++;
     }
     if (e == 0) e = generate_biases(g, o);

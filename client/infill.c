@@ -39,7 +39,7 @@ static int infill_request(struct proto_request *r, const struct options *o, stru
     if (e < 0) return e;
     r->type = PROTO_INFILL;
     r->gen.raw = false;
-    r->gen.infill.max_lines = o->max_lines;
+    r->gen.infill.max_lines = o->infill.max_lines;
     generate_take(&r->gen.infill.prefix, prefix);
     generate_take(&r->gen.infill.suffix, suffix);
     return 0;
@@ -49,8 +49,9 @@ int infill_run(const struct options *o)
 {
     struct buf prefix = BUF_INIT, suffix = BUF_INIT;
     struct proto_request request = {0};
-    int r = o->at >= 0 ? infill_split(&prefix, &suffix, (uint64_t)o->at) : infill_file(&prefix, o->prefix_file);
-    if (r == 0 && o->at < 0) r = infill_file(&suffix, o->suffix_file);
+    int r = o->infill.at >= 0 ? infill_split(&prefix, &suffix, (uint64_t)o->infill.at)
+                              : infill_file(&prefix, o->infill.prefix_file);
+    if (r == 0 && o->infill.at < 0) r = infill_file(&suffix, o->infill.suffix_file);
     if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to infill: both texts are empty");
     if (r == 0) r = infill_request(&request, o, &prefix, &suffix);
     r = r < 0 ? exit_status_before(r) : generate_turn(o, &request, NULL);

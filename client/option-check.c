@@ -96,9 +96,9 @@ static int check_constraint(const struct options *o)
             if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s needs --schema", option_table[i].name);
     if (!first && o->constraint.on_limit)
         return error_say(-EINVAL, "--on-limit needs --schema, --grammar, --regex or --choice");
-    if (first && (o->n_stop || o->ignore_eos))
+    if (first && (o->stop.n || o->ignore_eos))
         return error_say(-EINVAL, "--%s cannot be used with --%s, which determines the end of the answer",
-                         o->n_stop ? "stop" : "ignore-eos", first);
+                         o->stop.n ? "stop" : "ignore-eos", first);
     return 0;
 }
 
@@ -133,9 +133,9 @@ static int check_tools(const struct options *o)
     if ((tool || o->tools.file) && !none && (c->schema || c->grammar || c->regex || c->n_choices))
         return error_say(-EINVAL, "--%s cannot be used with a constraint: the calls are constrained by their tools",
                          name);
-    if (option_call_required(o) && (o->n_stop || o->ignore_eos))
+    if (option_call_required(o) && (o->stop.n || o->ignore_eos))
         return error_say(-EINVAL, "--%s cannot be used with --tool-choice, which determines the end of the answer",
-                         o->n_stop ? "stop" : "ignore-eos");
+                         o->stop.n ? "stop" : "ignore-eos");
     return 0;
 }
 
@@ -151,13 +151,14 @@ static int check_infill(struct options *o)
     for (enum option_id i = OPTION_SCHEMA; i <= OPTION_TOOL_TIMEOUT; i++)
         if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s cannot be used with 'infill'", option_table[i].name);
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
-    if (o->at >= 0 && (o->prefix_file || o->suffix_file))
+    if (o->infill.at >= 0 && (o->infill.prefix_file || o->infill.suffix_file))
         return error_say(-EINVAL, "--at splits standard input; it cannot be used with --%s-file",
-                         o->prefix_file ? "prefix" : "suffix");
-    if (o->at < 0 && !o->prefix_file && !o->suffix_file)
+                         o->infill.prefix_file ? "prefix" : "suffix");
+    if (o->infill.at < 0 && !o->infill.prefix_file && !o->infill.suffix_file)
         return error_say(-EINVAL, "infill needs --prefix-file or --suffix-file or both, "
                                   "or --at and the whole text on standard input");
-    if (o->prefix_file && o->suffix_file && !strcmp(o->prefix_file, "-") && !strcmp(o->suffix_file, "-"))
+    if (o->infill.prefix_file && o->infill.suffix_file && !strcmp(o->infill.prefix_file, "-") &&
+        !strcmp(o->infill.suffix_file, "-"))
         return error_say(-EINVAL, "--prefix-file and --suffix-file cannot both be standard input (see --at)");
     o->raw = true; /* nothing is added to the texts or to the answer */
     return 0;

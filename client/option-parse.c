@@ -127,7 +127,8 @@ static int options_walk(struct options *o, int argc, char **argv)
 int options_parse(struct options *o, int argc, char **argv)
 {
     size_t n = (size_t)argc + 1;
-    *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1, .thinking.budget = -1};
+    *o = (struct options){
+        .max_tokens = -1, .timeout_ms = -1, .infill = {.at = -1, .max_lines = -1}, .thinking.budget = -1};
     o->tools.rounds = OPTION_TOOL_ROUNDS_DEFAULT;
     o->tools.timeout_ms = OPTION_TOOL_TIMEOUT_DEFAULT;
     o->log.size = OPTION_LOG_SIZE_DEFAULT;
@@ -203,9 +204,9 @@ void options_fini(struct options *o)
     free(o->template.prompt);
     for (size_t i = 0; i < o->template.n_kept; i++) free(o->template.kept[i]);
     free(o->template.kept);
-    for (size_t i = 0; i < o->n_stop; i++) free(o->stop[i]);
-    for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
-    free(o->biases);
+    for (size_t i = 0; i < o->stop.n; i++) free(o->stop.texts[i]);
+    for (size_t i = 0; i < o->biases.n; i++) proto_text_fini(&o->biases.all[i].text);
+    free(o->biases.all);
     free(o->constraint.schema);
     free(o->constraint.grammar);
     free(o->constraint.regex);

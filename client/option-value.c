@@ -113,9 +113,9 @@ static int set_flag(bool *dst, const char *value)
 
 static int set_stop(struct options *o, const char *value)
 {
-    if (o->n_stop == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
-    int r = option_set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
-    if (r == 0) o->n_stop++;
+    if (o->stop.n == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
+    int r = option_set_name(&o->stop.texts[o->stop.n], value, VALUE_STOP_MAX);
+    if (r == 0) o->stop.n++;
     return r;
 }
 
@@ -145,17 +145,17 @@ static int add_bias(struct options *o, const char *value)
     const char *eq = strrchr(value, '=');
     struct proto_bias *more;
     if (!eq) return error_say(-EINVAL, "'%.64s' is not TOKEN=NUMBER", value);
-    if (o->n_biases == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_BIASES_MAX);
-    if ((o->n_biases & (o->n_biases - 1)) == 0) { /* grow at powers of two */
-        more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof(*more));
+    if (o->biases.n == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_BIASES_MAX);
+    if ((o->biases.n & (o->biases.n - 1)) == 0) { /* grow at powers of two */
+        more = reallocarray(o->biases.all, o->biases.n ? 2 * o->biases.n : 1, sizeof(*more));
         if (!more) return error_say(-ENOMEM, "no memory for the options");
-        o->biases = more;
+        o->biases.all = more;
     }
-    more = &o->biases[o->n_biases];
+    more = &o->biases.all[o->biases.n];
     *more = (struct proto_bias){0};
     int r = parse_float(eq + 1, -100, 100, &more->bias);
     if (r == 0) r = set_token(more, value, (size_t)(eq - value));
-    if (r == 0) o->n_biases++;
+    if (r == 0) o->biases.n++;
     return r;
 }
 
@@ -339,15 +339,15 @@ static int set_infill(struct options *o, enum option_id id, const char *value)
 {
     switch (id) {
     case OPTION_PREFIX_FILE:
-        o->prefix_file = value;
+        o->infill.prefix_file = value;
         return 0;
     case OPTION_SUFFIX_FILE:
-        o->suffix_file = value;
+        o->infill.suffix_file = value;
         return 0;
     case OPTION_AT:
-        return option_set_int(&o->at, value, 0, INT64_MAX);
+        return option_set_int(&o->infill.at, value, 0, INT64_MAX);
     case OPTION_MAX_LINES:
-        return option_set_int(&o->max_lines, value, 1, INT32_MAX);
+        return option_set_int(&o->infill.max_lines, value, 1, INT32_MAX);
     default:
         return 1;
     }

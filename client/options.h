@@ -88,6 +88,23 @@ struct option_embed {
     enum proto_pooling pooling;
 };
 
+struct option_stops {
+    char *texts[PROTO_STOPS_MAX]; /* [n], owned */
+    size_t n;
+};
+
+struct option_biases {
+    struct proto_bias *all; /* [n], owned */
+    size_t n;
+};
+
+/* Of infill. */
+struct option_infill {
+    const char *prefix_file, *suffix_file; /* NULL: not given, "-": standard input */
+    int64_t at;                            /* offset of the gap in standard input, bytes; -1: not given */
+    int64_t max_lines;                     /* -1: no limit */
+};
+
 struct record;
 
 /* The log of exchanges, hob-log(1). */
@@ -129,11 +146,9 @@ struct options {
     struct option_file *files; /* [n_files], owned */
     const char **words;        /* [n_words], owned; the strings belong to argv */
     size_t n_files, n_words;
-    const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
-    int64_t at, max_lines; /* infill: offset of the gap in standard input, bytes; limit; -1: not given */
-    char *stop[PROTO_STOPS_MAX];
-    struct proto_bias *biases;
-    size_t n_stop, n_biases;
+    struct option_infill infill;
+    struct option_stops stop;
+    struct option_biases biases;
     struct option_template template;
     struct option_constraint constraint;
     struct option_tools tools;

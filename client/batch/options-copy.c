@@ -15,13 +15,13 @@ static int copy_text(char **to, const char *from)
 static int copy_biases(struct options *to, const struct options *from)
 {
     size_t room = 1;
-    while (room < from->n_biases) room *= 2; /* option_set grows the array at powers of two */
-    if (!from->n_biases) return 0;
-    to->biases = calloc(room, sizeof(*to->biases));
-    if (!to->biases) return -ENOMEM;
-    for (; to->n_biases < from->n_biases; to->n_biases++) {
-        const struct proto_bias *b = &from->biases[to->n_biases];
-        struct proto_bias *copy = &to->biases[to->n_biases];
+    while (room < from->biases.n) room *= 2; /* option_set grows the array at powers of two */
+    if (!from->biases.n) return 0;
+    to->biases.all = calloc(room, sizeof(*to->biases.all));
+    if (!to->biases.all) return -ENOMEM;
+    for (; to->biases.n < from->biases.n; to->biases.n++) {
+        const struct proto_bias *b = &from->biases.all[to->biases.n];
+        struct proto_bias *copy = &to->biases.all[to->biases.n];
         *copy = (struct proto_bias){.id = b->id, .bias = b->bias};
         if (b->text.len && proto_text_set(&copy->text, b->text.data, b->text.len) < 0) return -ENOMEM;
     }
@@ -53,8 +53,8 @@ static void disown(struct options *o)
     o->files = NULL;
     o->words = NULL;
     o->tools.paths = NULL;
-    o->biases = NULL;
-    o->n_words = o->n_stop = o->n_biases = o->tools.n_paths = 0;
+    o->biases.all = NULL;
+    o->n_words = o->stop.n = o->biases.n = o->tools.n_paths = 0;
 }
 
 int options_copy(struct options *to, const struct options *from)
@@ -73,22 +73,22 @@ int options_copy(struct options *to, const struct options *from)
     if (r == 0) r = copy_text(&to->system, from->system);
     if (r == 0) r = copy_constraint(&to->constraint, &from->constraint);
     if (r == 0) r = copy_biases(to, from);
-    for (; r == 0 && to->n_stop < from->n_stop; to->n_stop++)
-        r = copy_text(&to->stop[to->n_stop], from->stop[to->n_stop]);
+    for (; r == 0 && to->stop.n < from->stop.n; to->stop.n++)
+        r = copy_text(&to->stop.texts[to->stop.n], from->stop.texts[to->stop.n]);
     return r < 0 ? error_say(r, "no memory for the options") : 0;
 }
 
 void options_drop_stop(struct options *o)
 {
-    while (o->n_stop) free(o->stop[--o->n_stop]);
+    while (o->stop.n) free(o->stop.texts[--o->stop.n]);
 }
 
 void options_drop_biases(struct options *o)
 {
-    for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
-    free(o->biases);
-    o->biases = NULL;
-    o->n_biases = 0;
+    for (size_t i = 0; i < o->biases.n; i++) proto_text_fini(&o->biases.all[i].text);
+    free(o->biases.all);
+    o->biases.all = NULL;
+    o->biases.n = 0;
 }
 
 void options_drop_constraint(struct options *o)

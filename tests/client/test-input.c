@@ -225,7 +225,7 @@ static void test_request_carries_the_options(void **state)
     struct input in = {0};
     struct proto_request r;
 
-    o.stop[o.n_stop++] = (char *)"END";
+    o.stop.texts[o.stop.n++] = (char *)"END";
     o.sampling.seed = 3;
     assert_int_equal(buf_puts(&in.text, "question"), 0);
     assert_int_equal(generate_request(&r, &o, &in), 0);

@@ -87,8 +87,8 @@ static void test_every_option(void **state)
                      0);
     assert_true(o.sampling.repeat_penalty == 1.5f && o.sampling.seed == INT64_MAX && o.timeout_ms == 2);
     assert_true(o.raw && o.special && o.no_stream && o.no_stdin && o.jsonl && o.logprobs && o.continue_last && o.quiet);
-    assert_int_equal(o.n_stop, 2);
-    assert_string_equal(o.stop[1], "y");
+    assert_int_equal(o.stop.n, 2);
+    assert_string_equal(o.stop.texts[1], "y");
     options_fini(&o);
     assert_int_equal(PARSE(&o, "--typical-p", "0.5", "--frequency-penalty", "-1.5", "--presence-penalty=2",
                            "--repeat-last-n", "0", "--mirostat", "5", "--mirostat-eta", "0.25", "--logit-bias",
@@ -97,11 +97,11 @@ static void test_every_option(void **state)
     assert_true(o.sampling.typical_p == 0.5f && o.sampling.frequency_penalty == -1.5f);
     assert_true(o.sampling.presence_penalty == 2 && o.sampling.repeat_last_n == 0);
     assert_true(o.sampling.mirostat == 5 && o.sampling.mirostat_eta == 0.25f);
-    assert_int_equal(o.n_biases, 4);
-    assert_true(o.biases[0].id == 17 && o.biases[0].text.len == 0 && o.biases[0].bias == -3.5f);
-    assert_string_equal(o.biases[1].text.data, "a=b");
-    assert_string_equal(o.biases[2].text.data, " 7");
-    assert_string_equal(o.biases[3].text.data, "7");
+    assert_int_equal(o.biases.n, 4);
+    assert_true(o.biases.all[0].id == 17 && o.biases.all[0].text.len == 0 && o.biases.all[0].bias == -3.5f);
+    assert_string_equal(o.biases.all[1].text.data, "a=b");
+    assert_string_equal(o.biases.all[2].text.data, " 7");
+    assert_string_equal(o.biases.all[3].text.data, "7");
     options_fini(&o);
     assert_int_equal(PARSE(&o, "-c", "--fork", "other", "--wait", "--context", "rotate", "--warm", "x"), 0);
     assert_string_equal(o.fork, "other");
@@ -175,12 +175,13 @@ static void test_infill(void **state)
 
     assert_int_equal(PARSE(&o, "infill", "--prefix-file", "a", "--suffix-file", "-", "--max-lines", "3"), 0);
     assert_int_equal(o.command, COMMAND_INFILL);
-    assert_string_equal(o.prefix_file, "a");
-    assert_string_equal(o.suffix_file, "-");
-    assert_true(o.max_lines == 3 && o.at == -1 && o.raw && o.priority == PROTO_PRIORITY_UNSET);
+    assert_string_equal(o.infill.prefix_file, "a");
+    assert_string_equal(o.infill.suffix_file, "-");
+    assert_true(o.infill.max_lines == 3 && o.infill.at == -1 && o.raw && o.priority == PROTO_PRIORITY_UNSET);
     options_fini(&o);
     assert_int_equal(PARSE(&o, "infill", "--at", "0", "--priority", "batch", "--temp", "0.5", "--jsonl"), 0);
-    assert_true(o.at == 0 && o.max_lines == -1 && o.priority == PROTO_PRIORITY_BATCH && o.sampling.temperature == 0.5f);
+    assert_true(o.infill.at == 0 && o.infill.max_lines == -1 && o.priority == PROTO_PRIORITY_BATCH &&
+                o.sampling.temperature == 0.5f);
     options_fini(&o);
     /* Of the file only what is not about conversations. */
     assert_int_equal(PARSE_FILE(&o,
@@ -190,7 +191,7 @@ static void test_infill(void **state)
                      0);
     assert_string_equal(o.model, "m");
     assert_true(o.timeout_ms == 5000 && o.no_stream && isnan(o.sampling.temperature) && o.max_tokens == -1);
-    assert_true(!o.system && !o.session && o.n_stop == 0 && !o.wait && !o.render);
+    assert_true(!o.system && !o.session && o.stop.n == 0 && !o.wait && !o.render);
     assert_int_equal(o.priority, PROTO_PRIORITY_UNSET);
     options_fini(&o);
     REFUSED("infill needs --prefix-file or --suffix-file or both", "infill");
@@ -402,7 +403,7 @@ static void test_tools(void **state)
     /* Keys for the end of the answer have no effect on a call. */
     assert_int_equal(PARSE_FILE(&o, "stop = e\nignore-eos = yes\n", "--tools", "t", "--tool-choice", "required", "x"),
                      0);
-    assert_int_equal(o.n_stop, 0);
+    assert_int_equal(o.stop.n, 0);
     options_fini(&o);
     assert_int_equal(PARSE(&o, "chat", "--yes", "--tool-choice", "auto"), 0);
     options_fini(&o);
@@ -459,7 +460,7 @@ static void test_many_biases(void **state)
     argv[0] = "hob";
     for (size_t i = 1; i < N; i++) argv[i] = i % 2 ? "--logit-bias" : "a=1";
     assert_int_equal(options_parse(&o, N - 2, (char **)argv), 0);
-    assert_int_equal(o.n_biases, PROTO_BIASES_MAX);
+    assert_int_equal(o.biases.n, PROTO_BIASES_MAX);
     options_fini(&o);
     assert_int_equal(options_parse(&o, N, (char **)argv), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "--logit-bias: more than 10000 values"));
@@ -477,16 +478,16 @@ static void test_file_gives_defaults(void **state)
     assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
     assert_string_equal(o.model, "small");
     assert_string_equal(o.system, "Be brief. ");
-    assert_true(o.sampling.temperature == 0.5f && o.quiet && o.n_stop == 1 && o.max_tokens == 9 && !o.no_stream);
-    assert_true(o.n_biases == 2 && o.biases[1].id == 7 && o.sampling.mirostat == 4);
-    assert_string_equal(o.biases[0].text.data, " a");
+    assert_true(o.sampling.temperature == 0.5f && o.quiet && o.stop.n == 1 && o.max_tokens == 9 && !o.no_stream);
+    assert_true(o.biases.n == 2 && o.biases.all[1].id == 7 && o.sampling.mirostat == 4);
+    assert_string_equal(o.biases.all[0].text.data, " a");
     assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait && o.priority == PROTO_PRIORITY_BATCH);
     assert_int_equal(o.speculate, PROTO_SPECULATE_OFF);
     options_fini(&o);
     /* The command line wins. */
     assert_int_equal(PARSE_FILE(&o, file, "-m", "big", "-v", "--stop", "X", "--stop", "Y", "--raw", "x"), 0);
     assert_string_equal(o.model, "big");
-    assert_true(o.verbose && !o.quiet && o.n_stop == 2);
+    assert_true(o.verbose && !o.quiet && o.stop.n == 2);
     assert_null(o.system);
     options_fini(&o);
     assert_int_equal(PARSE_FILE(&o, "session = s\n", "-c", "x"), 0);

@@ -75,10 +75,10 @@ static void check(const struct options *o)
 {
     const struct option_constraint *c = &o->constraint;
     FUZZ_CHECK(!!c->schema + !!c->grammar + !!c->regex + !!c->n_choices <= 1);
-    FUZZ_CHECK(o->n_stop <= PROTO_STOPS_MAX && o->n_biases <= PROTO_BIASES_MAX);
+    FUZZ_CHECK(o->stop.n <= PROTO_STOPS_MAX && o->biases.n <= PROTO_BIASES_MAX);
     FUZZ_CHECK(isnan(o->sampling.temperature) || o->sampling.temperature >= 0);
     FUZZ_CHECK(o->max_tokens >= -1 && o->timeout_ms >= -1 && !(o->quiet && o->verbose));
-    for (size_t i = 0; i < o->n_stop; i++) FUZZ_CHECK(*o->stop[i]);
+    for (size_t i = 0; i < o->stop.n; i++) FUZZ_CHECK(*o->stop.texts[i]);
 }
 
 static int read_all(struct options *o, bool template)

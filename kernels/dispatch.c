@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Detection of the variants that this CPU can run. No other file detects CPU features. */
+/* Detection of the variants that this CPU can run. No other file of the daemon detects CPU features. */
 #include "kernels/table.h"
 #include <string.h>
 #ifdef __x86_64__

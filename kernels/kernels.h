@@ -18,15 +18,14 @@
 
 #define KERN_ARITHMETIC 2
 #define KERN_LAYOUT     1
-#define KERN_RECURRENCE 1     /* of the operations of recurrent layers */
-#define KERN_ROWS       16    /* output rows of a panel */
-#define KERN_GROUP      48    /* tokens of quantized activations (kern_acts) */
-#define KERN_BLOCK      32    /* weights and activations that share a scale */
-#define KV_BLOCK        32    /* tokens of a KV block */
-#define KV_SEGMENT      512   /* positions of an attention segment */
-#define KERN_SHARED_DIM 1024  /* most dims of keys that hold the values, too (kern_attn) */
-#define KERN_DOT_MAX    65536 /* most codes of a row (dot_rows) */
-#define KERN_ALIGN      64    /* of panels, activations, KV and outputs */
+#define KERN_RECURRENCE 1    /* of the operations of recurrent layers */
+#define KERN_ROWS       16   /* output rows of a panel */
+#define KERN_GROUP      48   /* tokens of quantized activations (kern_acts) */
+#define KERN_BLOCK      32   /* weights and activations that share a scale */
+#define KV_BLOCK        32   /* tokens of a KV block */
+#define KV_SEGMENT      512  /* positions of an attention segment */
+#define KERN_SHARED_DIM 1024 /* most dims of keys that hold the values, too (kern_attn) */
+#define KERN_ALIGN      64   /* of panels, activations, KV and outputs */
 
 /* @bytes, rounded up to KERN_ALIGN. */
 static inline size_t kern_align(size_t bytes)
@@ -257,10 +256,6 @@ struct kernels {
      * decay); y0 and y1 start at +0, y0 = fma(c_i, S_ip, y0) over even i ascending, y1 over odd i; y_p = fma(x_p, d, y0
      * + y1). */
     void (*delta)(const struct kern_delta *a), (*ssm)(const struct kern_ssm *a);
-
-    /* out[i] = the exact sum of rows[i*ld + j] * q[j] over j < k, for @n rows at any alignment. Codes are -127 … 127; k
-     * is a multiple of KERN_BLOCK, at most KERN_DOT_MAX, so that a sum fits. */
-    void (*dot_rows)(int32_t *out, const int8_t *rows, size_t ld, size_t n, const int8_t *q, size_t k);
 };
 
 /* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".

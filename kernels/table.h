@@ -73,7 +73,6 @@
     void sigmoid_mul_##sfx(float *x, const float *gate, size_t n);                                                     \
     void delta_##sfx(const struct kern_delta *a);                                                                      \
     void ssm_##sfx(const struct kern_ssm *a);                                                                          \
-    void dot_rows_##sfx(int32_t *out, const int8_t *rows, size_t ld, size_t n, const int8_t *q, size_t k);             \
     extern const struct kernels kernels_##sfx
 
 #define KERN_ENTRY(type, name, sfx) [KERN_##type] = matmul_##name##_##sfx,
@@ -99,7 +98,7 @@
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
         .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .mul = mul_##sfx, .conv = conv_##sfx,            \
         .l2norm = l2norm_##sfx, .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,    \
-        .ssm = ssm_##sfx, .dot_rows = dot_rows_##sfx,                                                                  \
+        .ssm = ssm_##sfx,                                                                  \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

@@ -111,9 +111,9 @@ int results_find(struct results *out, struct index *x, const float *v, const str
     struct search s = {.file = &x->vectors,
                        .rows = x->meta.rows,
                        .codes = codes,
-                       .kernels = kernels_get(getenv("HOB_CPU")),
+                       .dot_rows = dot_rows_get(getenv("HOB_CPU")),
                        .threads = 2};
-    if (!s.kernels) return error_say(-EINVAL, "HOB_CPU=%s: use scalar, avx2, avx512 or amx", getenv("HOB_CPU"));
+    if (!s.dot_rows) return error_say(-EINVAL, "HOB_CPU=%s: use scalar, avx2, avx512 or amx", getenv("HOB_CPU"));
     if (!codes) return no_memory();
     if (!vector_quantize(codes, &s.scale, v, x->meta.dim))
         return error_say(-EDOM, "the question's vector is not finite");

@@ -3,7 +3,6 @@
 /* What a search found, as files and lines. */
 #include "client/find/index.h"
 #include "client/find/words.h"
-#include "kernels/kernels.h"
 
 struct result {
     char *path; /* in the folder of the index; owned */

@@ -60,7 +60,7 @@ static void *scan(void *ctx)
         const float *scales = vector_scales(o->file, b);
         uint64_t left = o->rows - b * VECTOR_BLOCK;
         size_t n = left < VECTOR_BLOCK ? (size_t)left : VECTOR_BLOCK;
-        o->kernels->dot_rows(sums, vector_codes(o->file, b), stride, n, o->codes, stride);
+        o->dot_rows(sums, vector_codes(o->file, b), stride, n, o->codes, stride);
         for (size_t i = 0; i < n; i++) {
             double score = (double)sums[i] * ((double)scales[i] * (double)o->scale);
             if (scales[i] > 0) offer(s, (struct hit){b * VECTOR_BLOCK + i, score});

@@ -8,7 +8,7 @@
  * threads nor on the instruction set.
  */
 #include "client/find/vector-file.h"
-#include "kernels/kernels.h"
+#include "libcommon/dot-rows.h"
 
 struct hit {
     uint64_t row;
@@ -20,7 +20,7 @@ struct search {
     uint64_t rows;
     const int8_t *codes; /* [vector_stride], of the vector that is looked for */
     float scale;
-    const struct kernels *kernels;
+    dot_rows_fn *dot_rows;
     unsigned threads; /* 1 or 2; a second one is not used for few rows */
 };
 

@@ -22,7 +22,8 @@ static int by_value(const void *a, const void *b)
 
 static void time_search(const struct index *x, const int8_t *codes, float scale, unsigned threads)
 {
-    const struct search s = {&x->vectors, x->meta.rows, codes, scale, kernels_get(getenv("HOB_CPU")), threads};
+    const char *limit = getenv("HOB_CPU");
+    const struct search s = {&x->vectors, x->meta.rows, codes, scale, dot_rows_get(limit), threads};
     struct hit hits[MOST];
     double ms[TIMES];
     for (int i = 0; i < TIMES; i++) {
@@ -32,7 +33,7 @@ static void time_search(const struct index *x, const int8_t *codes, float scale,
     }
     double first = ms[0];
     qsort(ms, TIMES, sizeof(*ms), by_value);
-    printf("%s, %u thread%s: %.2f ms (median), %.2f ms (best), %.2f ms (first)\n", s.kernels->name, threads,
+    printf("%s, %u thread%s: %.2f ms (median), %.2f ms (best), %.2f ms (first)\n", limit ? limit : "no limit", threads,
            threads > 1 ? "s" : "", ms[TIMES / 2], ms[0], first);
 }
 

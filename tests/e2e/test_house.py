@@ -8,8 +8,7 @@ from conftest import TOP
 
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "client/http": {"libcommon", "client"}, "kernels": set(),
-    # A search compares a question with all vectors of a folder: that is arithmetic, which only kernels/ has fast.
-    "client/find": {"libcommon", "client", "kernels"},
+    "client/find": {"libcommon", "client"},
     "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon", "daemon/model"}, "daemon/jobs": {"libcommon"},
     "daemon/encoder": {"kernels", "libcommon", "daemon/model", "daemon/backend", "daemon/media"},
     "daemon/media": {"libcommon"}, "daemon/media/decode": {"libcommon", "daemon/media"},

@@ -56,7 +56,6 @@ void check_softplus(void **state);
 void check_sigmoid_mul(void **state);
 void check_delta(void **state);
 void check_ssm(void **state);
-void check_dot_rows(void **state);
 void check_act(void **state); /* from here on: no variant, type only */
 void check_kv_copy(void **state);
 void check_panel(void **state);

@@ -69,7 +69,6 @@ static void add_variant(struct check c)
     add(check_sigmoid_mul, c, "sigmoid_mul", "");
     add(check_delta, c, "delta", "");
     add(check_ssm, c, "ssm", "");
-    add(check_dot_rows, c, "dot_rows", "");
 }
 
 /* @isa's table if the CPU has it and HOB_CPU allows it. */

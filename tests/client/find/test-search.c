@@ -78,7 +78,7 @@ static void check_search(int dir, size_t n, uint32_t dim, unsigned threads)
     assert_int_equal(vector_file_open(&f, dir, "v", dim, 3, false), 0);
     assert_int_equal(vector_file_map(&f, n), 0);
     struct hit got[MOST];
-    const struct search s = {&f, n, q, scales[n], kernels_get(NULL), threads};
+    const struct search s = {&f, n, q, scales[n], dot_rows_get(NULL), threads};
     int found = search_run(&s, got, MOST);
     bool *taken = calloc(n + 1, sizeof(*taken));
     for (int h = 0; h <= found; h++) {

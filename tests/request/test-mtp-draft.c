@@ -149,8 +149,10 @@ static void session_turns(struct harness *h)
         r.gen.sampling.seed = 9;
         harness_run(h, &r);
     }
-    struct proto_request r = sampled(harness_story, 0, 0, 40);
-    for (int i = 0; i < 2; i++) harness_run(h, &r), r = sampled(harness_story, 0, 0, 40);
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = sampled(harness_story, 0, 0, 40);
+        harness_run(h, &r);
+    }
 }
 
 static void test_sessions(void **state)

@@ -76,6 +76,7 @@ size_t kv_memory_block_bytes(const struct kv_memory *kv)
 void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
 {
     assert(dst < kv->blocks && src < kv->blocks && tokens <= KV_BLOCK);
+    if (!kv->mem) return; /* a model without KV */
     if (!kv->shapes[0].head_dim) {
         memmove(kv_memory_state(kv, dst), kv_memory_state(kv, src), kv->stride);
         return;
@@ -91,6 +92,7 @@ void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
 {
     assert(block < kv->blocks);
+    if (!kv->mem) return;
     for (uint32_t l = 0; l < kv->layers; l++)
         memcpy((uint8_t *)out + l * kv->stride, kv_memory_k(kv, l, block, 0), kv->stride);
 }
@@ -98,6 +100,7 @@ void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
 void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in)
 {
     assert(block < kv->blocks);
+    if (!kv->mem) return;
     for (uint32_t l = 0; l < kv->layers; l++)
         memcpy(kv_memory_k(kv, l, block, 0), (const uint8_t *)in + l * kv->stride, kv->stride);
 }

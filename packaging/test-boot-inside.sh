@@ -163,6 +163,9 @@ test_watchdog() {
 }
 
 test_user() {
+    # systemd-nspawn has mounted a fifo over /proc/kmsg and removed it. In a user namespace it stays, and over a removed file nothing
+    # can be mounted, which ProtectKernelLogs= does.
+    umount /proc/kmsg 2>/dev/null || true
     loginctl enable-linger carol
     until_true as carol systemctl --user is-active -q sockets.target 2>/said.err
     as carol mkdir -p /home/carol/.local/share/hob/models

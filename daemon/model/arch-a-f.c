@@ -16,7 +16,7 @@ const struct arch arch_a_f[] = {
         .experts =
             {.need = ARCH_MUST, .shared = SHARED_PLAIN, .sigmoid = true, .of_all = true, .choice_bias = ARCH_MUST},
         .attention = {.q_gate = Q_GATE_APART},
-        .neox = true,
+        .rope.neox = true,
         .embedding_sqrt = true,
         .window = {.need = ARCH_MUST, .period = 4, .rope_only = true},
     },
@@ -28,9 +28,9 @@ const struct arch arch_a_f[] = {
         .qk_norm = QK_NORM_HEADS,
         .qkv_bias = ARCH_MAY,
         .o_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .activation = ACT_XIELU,
-        .neox = true,
+        .rope.neox = true,
         .block = {.no_gate = true},
     },
     {
@@ -39,7 +39,7 @@ const struct arch arch_a_f[] = {
         .marks = "squared ReLU without a gate",
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .activation = ACT_RELU_SQR,
         .block = {.no_gate = true},
     },
@@ -49,7 +49,7 @@ const struct arch arch_a_f[] = {
         .marks = "experts and shared ones",
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .experts = {.need = ARCH_MUST, .shared = SHARED_PLAIN, .of_all = true, .fixed_scores = true},
     },
     {
@@ -61,7 +61,7 @@ const struct arch arch_a_f[] = {
         .mtp = MTP_NORMED,
         .experts =
             {.need = ARCH_MUST, .shared = SHARED_PLAIN, .shared_each = true, .of_all = true, .choice_bias = ARCH_MAY},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "bert",
@@ -82,7 +82,7 @@ const struct arch arch_a_f[] = {
         .models = "BitNet b1.58",
         .marks = "norms before the products o and down",
         .pre_norm = true,
-        .neox = true,
+        .rope.neox = true,
         .block = {.sub_norms = true},
     },
     {
@@ -103,7 +103,7 @@ const struct arch arch_a_f[] = {
         .ffn_bias = ARCH_MUST,
         .fused = true,
         .activation = ACT_GELU,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true, .embd_may = true},
     },
     {
@@ -135,7 +135,7 @@ const struct arch arch_a_f[] = {
         .marks = "experts and shared ones, the first layers without",
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .experts = {.need = ARCH_MUST, .shared = SHARED_PLAIN, .of_all = true},
     },
     {
@@ -155,7 +155,7 @@ const struct arch arch_a_f[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST, .shared = SHARED_PLAIN, .of_all = true, .choice_bias = ARCH_MAY},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "ernie4_5",
@@ -178,8 +178,8 @@ const struct arch arch_a_f[] = {
         .models = "EXAONE 3, 3.5 and Deep",
         .marks = "Llama 3's RoPE scaling, pairs of halves",
         .pre_norm = true,
-        .rope_tensors = ARCH_MAY,
-        .neox = true,
+        .rope.tensors = ARCH_MAY,
+        .rope.neox = true,
     },
     {
         .name = "exaone-moe",
@@ -190,10 +190,10 @@ const struct arch arch_a_f[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .mtp = MTP_UNUSED,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .experts =
             {.need = ARCH_MUST, .shared = SHARED_PLAIN, .sigmoid = true, .of_all = true, .choice_bias = ARCH_MAY},
-        .neox = true,
+        .rope.neox = true,
         .window = {.need = ARCH_MUST, .period = 4, .rope_only = true},
     },
     {
@@ -204,8 +204,8 @@ const struct arch arch_a_f[] = {
             "others without RoPE (32B)",
         .post_norm = true,
         .qk_norm = QK_NORM_HEADS,
-        .rope_tensors = ARCH_MAY,
-        .neox = true,
+        .rope.tensors = ARCH_MAY,
+        .rope.neox = true,
         .window = {.need = ARCH_MAY, .period = 4, .rope_only = true},
     },
     {
@@ -215,7 +215,7 @@ const struct arch arch_a_f[] = {
         .pre_norm = true,
         .fused = true,
         .activation = ACT_GELU,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true, .parallel = PARALLEL_ALWAYS},
     },
     {
@@ -227,7 +227,7 @@ const struct arch arch_a_f[] = {
         .ffn_bias = ARCH_MAY,
         .recurrent = {.kind = RECURRENT_MAMBA2, .where = RECURRENT_BESIDE, .norm = ARCH_MAY},
         .keys = KEY_ATTENTION_SCALE,
-        .neox = true,
+        .rope.neox = true,
     },
     {.name = NULL},
 };

@@ -19,7 +19,7 @@ const struct arch arch_m_o[] = {
         .qkv_bias = ARCH_MAY,
         .o_bias = ARCH_MAY,
         .ffn_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .keys = KEY_EMBEDDING_SCALE | KEY_RESIDUAL_SCALE | KEY_LOGIT_SCALE | KEY_SCALES_OF_MINICPM,
     },
     {
@@ -28,8 +28,8 @@ const struct arch arch_m_o[] = {
         .marks = "latent attention with compressed KV; embedding, residual and logit scales, LongRoPE",
         .pre_norm = true,
         .attention = {.mla = true},
-        .rope_tensors = ARCH_MAY,
-        .neox = true,
+        .rope.tensors = ARCH_MAY,
+        .rope.neox = true,
         .keys = KEY_EMBEDDING_SCALE | KEY_RESIDUAL_SCALE | KEY_LOGIT_SCALE | KEY_SCALES_OF_MINICPM,
     },
     {
@@ -39,7 +39,7 @@ const struct arch arch_m_o[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_WHOLE,
         .experts = {.need = ARCH_MUST, .sigmoid = true, .choice_bias = ARCH_MUST, .fixed_shares = true},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "mistral3",
@@ -50,7 +50,7 @@ const struct arch arch_m_o[] = {
         .qkv_bias = ARCH_MAY,
         .o_bias = ARCH_MAY,
         .ffn_bias = ARCH_MAY,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .keys = KEY_ATTENTION_SCALE | KEY_TEMPERATURE | KEY_YARN_MULTIPLIER,
     },
     {
@@ -70,7 +70,7 @@ const struct arch arch_m_o[] = {
         .pre_norm = true,
         .fused = true,
         .activation = ACT_GELU_ERF,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true},
         .window = {.need = ARCH_MAY, .period = 3, .first = true, .symmetric = true},
         .encoder = {.is = true, .embd_norm = ARCH_MUST, .first_plain = true, .ranks_mean = true},
@@ -84,7 +84,7 @@ const struct arch arch_m_o[] = {
         .o_bias = ARCH_MAY,
         .ffn_bias = ARCH_MAY,
         .activation = ACT_RELU_SQR,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true},
     },
     {
@@ -98,7 +98,7 @@ const struct arch arch_m_o[] = {
         .ffn_norm = "attn_norm",
         .recurrent = {.kind = RECURRENT_MAMBA2, .where = RECURRENT_OR_FFN, .norm = ARCH_MUST},
         .activation = ACT_RELU_SQR,
-        .no_rope_every = 1,
+        .rope.none_every = 1,
         .block = {.no_gate = true},
     },
     {
@@ -119,7 +119,7 @@ const struct arch arch_m_o[] = {
                     .fixed_scores = true},
         .recurrent = {.kind = RECURRENT_MAMBA2, .where = RECURRENT_OR_FFN, .norm = ARCH_MUST},
         .activation = ACT_RELU_SQR,
-        .no_rope_every = 1,
+        .rope.none_every = 1,
         .block = {.no_gate = true},
     },
     {
@@ -127,7 +127,7 @@ const struct arch arch_m_o[] = {
         .models = "Nomic Embed Text 1 and 1.5",
         .marks = "encoder: norms of the residual stream, fused QKV, token types",
         .fused = true,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST},
         .encoder = {.is = true, .outer_norms = true, .embd_norm = ARCH_MUST, .types = ARCH_MAY},
     },
@@ -138,7 +138,7 @@ const struct arch arch_m_o[] = {
             "norms only after attention and FFN, norm over all of q and of k, sliding window in 3 of 4 layers (OLMo 3)",
         .post_norm = true,
         .qk_norm = QK_NORM_WHOLE,
-        .neox = true,
+        .rope.neox = true,
         .window = {.need = ARCH_MAY, .period = 4, .unscaled = true},
     },
     {
@@ -148,7 +148,7 @@ const struct arch arch_m_o[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_WHOLE,
         .experts = {.need = ARCH_MUST, .of_all = true},
-        .neox = true,
+        .rope.neox = true,
     },
     {.name = NULL},
 };

@@ -11,7 +11,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
         .o_bias = ARCH_MUST,
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "phi2",
@@ -25,7 +25,7 @@ const struct arch arch_p_z[] = {
         .ffn_bias = ARCH_MUST,
         .fused = true,
         .activation = ACT_GELU,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true,
                   .norm_bias = ARCH_MUST,
                   .output_bias = true,
@@ -39,8 +39,8 @@ const struct arch arch_p_z[] = {
         .marks = "LongRoPE, fused QKV and gate/up, partial rotary embedding",
         .pre_norm = true,
         .fused = true,
-        .rope_tensors = ARCH_MAY,
-        .neox = true,
+        .rope.tensors = ARCH_MAY,
+        .rope.neox = true,
     },
     {
         /* llama.cpp computes RMSNorm, with a bias, where the model's own code has LayerNorm; so do we. */
@@ -50,9 +50,9 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
         .o_bias = ARCH_MUST,
-        .rope_tensors = ARCH_MAY,
+        .rope.tensors = ARCH_MAY,
         .experts = {.need = ARCH_MUST, .fixed_scores = true, .fixed_shares = true},
-        .neox = true,
+        .rope.neox = true,
         .block = {.norm_bias = ARCH_MUST, .output_bias = true},
     },
     {
@@ -61,7 +61,7 @@ const struct arch arch_p_z[] = {
         .marks = "biases of q, k and v",
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "qwen2moe",
@@ -70,7 +70,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
         .experts = {.need = ARCH_MUST, .shared = SHARED_GATED, .of_all = true},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "qwen2vl",
@@ -78,8 +78,8 @@ const struct arch arch_p_z[] = {
         .marks = "biases of q, k and v; M-RoPE",
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
-        .neox = true,
-        .sections = SECTIONS_APART,
+        .rope.neox = true,
+        .rope.sections = SECTIONS_APART,
     },
     {
         .name = "qwen3",
@@ -87,7 +87,7 @@ const struct arch arch_p_z[] = {
         .marks = "norm of q and k per head",
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
-        .neox = true,
+        .rope.neox = true,
         .rank_softmax = true,
     },
     {
@@ -101,8 +101,8 @@ const struct arch arch_p_z[] = {
         .attention = {.q_gate = Q_GATE_BEHIND},
         .ffn_norm = "post_attention_norm",
         .recurrent = {.kind = RECURRENT_DELTA_TILED, .where = RECURRENT_BUT_EVERY_NTH},
-        .neox = true,
-        .sections = SECTIONS_MIXED,
+        .rope.neox = true,
+        .rope.sections = SECTIONS_MIXED,
     },
     {
         .name = "qwen35moe",
@@ -115,8 +115,8 @@ const struct arch arch_p_z[] = {
         .ffn_norm = "post_attention_norm",
         .experts = {.need = ARCH_MUST, .shared = SHARED_GATED},
         .recurrent = {.kind = RECURRENT_DELTA_TILED, .where = RECURRENT_BUT_EVERY_NTH},
-        .neox = true,
-        .sections = SECTIONS_MIXED,
+        .rope.neox = true,
+        .rope.sections = SECTIONS_MIXED,
     },
     {
         .name = "qwen3moe",
@@ -125,7 +125,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "qwen3next",
@@ -139,7 +139,7 @@ const struct arch arch_p_z[] = {
         .ffn_norm = "post_attention_norm",
         .experts = {.need = ARCH_MUST, .shared = SHARED_GATED},
         .recurrent = {.kind = RECURRENT_DELTA, .where = RECURRENT_BUT_EVERY_NTH},
-        .neox = true,
+        .rope.neox = true,
     },
     {
         /* The pairs of its M-RoPE take turns; at the places of text, the only ones here, this is RoPE. */
@@ -148,7 +148,7 @@ const struct arch arch_p_z[] = {
         .marks = "norm of q and k per head; no images",
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
-        .neox = true,
+        .rope.neox = true,
         .block = {.text_only = true},
     },
     {
@@ -158,7 +158,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST},
-        .neox = true,
+        .rope.neox = true,
         .block = {.text_only = true},
     },
     {
@@ -168,7 +168,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
         .ffn_norm = "post_attention_norm",
-        .neox = true,
+        .rope.neox = true,
     },
     {
         .name = "smallthinker",
@@ -180,7 +180,7 @@ const struct arch arch_p_z[] = {
         .qkv_bias = ARCH_MAY,
         .experts = {.need = ARCH_MUST, .fixed_shares = true, .early = true},
         .activation = ACT_RELU,
-        .neox = true,
+        .rope.neox = true,
         .window = {.need = ARCH_MAY, .period = 4, .rope_only = true, .first = true},
     },
     {
@@ -189,7 +189,7 @@ const struct arch arch_p_z[] = {
         .marks = "every fourth layer without RoPE",
         .pre_norm = true,
         .qkv_bias = ARCH_MAY,
-        .no_rope_every = 4,
+        .rope.none_every = 4,
     },
     {
         .name = "stablelm",
@@ -199,7 +199,7 @@ const struct arch arch_p_z[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_EACH,
         .qkv_bias = ARCH_MAY,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .qk_may = true, .parallel = PARALLEL_WITHOUT_NORM},
     },
     {
@@ -224,7 +224,7 @@ const struct arch arch_p_z[] = {
         .o_bias = ARCH_MUST,
         .ffn_bias = ARCH_MUST,
         .activation = ACT_GELU,
-        .neox = true,
+        .rope.neox = true,
         .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true},
     },
     {.name = NULL},

@@ -158,6 +158,14 @@ struct arch_encoder {
     float alibi; /* the steepest ALiBi slope is 2^-(alibi / heads), the flattest 2^-alibi; 0: RoPE or none */
 };
 
+struct arch_rope {
+    bool neox; /* pairs (i, i + rot/2), else (2i, 2i+1) */
+    enum arch_sections sections;
+    enum arch_need tensors; /* factors of the frequencies */
+    uint32_t none_every;    /* layers n-1, 2n-1, … are not rotated; 0: all are */
+    bool may_be_off;        /* rope.scaling.finetuned false: no layer is rotated */
+};
+
 struct arch {
     const char *name;   /* general.architecture */
     const char *models; /* model families, for people */
@@ -167,9 +175,8 @@ struct arch {
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
-    bool fused;                  /* ffn_up holds gate and up */
-    enum arch_mtp mtp;           /* the last nextn_predict_layers of block_count predict later tokens (hparams_mtp) */
-    enum arch_need rope_tensors; /* factors of RoPE frequencies */
+    bool fused;        /* ffn_up holds gate and up */
+    enum arch_mtp mtp; /* the last nextn_predict_layers of block_count predict later tokens (hparams_mtp) */
     const char *ffn_norm, *output_norm; /* names of the norm before the feed-forward and of the last; NULL: these */
 
     struct arch_experts experts;
@@ -178,10 +185,7 @@ struct arch {
 
     /* Computation. */
     enum arch_activation activation;
-    bool neox; /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
-    enum arch_sections sections;
-    uint32_t no_rope_every;         /* layers n-1, 2n-1, … are not rotated; 0: all are */
-    bool rope_switch;               /* rope.scaling.finetuned false: no layer is rotated */
+    struct arch_rope rope;
     unsigned keys;                  /* enum arch_keys */
     bool embedding_sqrt;            /* token embeddings are multiplied by sqrt(width) */
     float attention_cap, logit_cap; /* without a key; 0: none */

@@ -99,7 +99,7 @@ static int sections(struct hparams *s, const struct keys *k)
     char full[96];
     uint64_t sum = 0;
     const struct gguf_kv *kv = gguf_find(k->g, keys_name(k, full, "rope.dimension_sections"));
-    if (!s->desc->sections) return 0;
+    if (!s->desc->rope.sections) return 0;
     bool valid =
         kv && kv->type == GGUF_ARRAY && (kv->elem == GGUF_I32 || kv->elem == GGUF_U32) && kv->n >= 3 && kv->n <= 4;
     for (uint32_t i = 0; valid && i < kv->n; i++) {
@@ -107,7 +107,7 @@ static int sections(struct hparams *s, const struct keys *k)
         valid = i < 3 ? pairs > 0 : pairs == 0;
         if (valid && i < 3) sum += s->sections[i] = (uint32_t)pairs;
     }
-    if (valid && s->desc->sections == SECTIONS_MIXED) /* as hparams_axis has it: pairs j, j + 3, … */
+    if (valid && s->desc->rope.sections == SECTIONS_MIXED) /* as hparams_axis has it: pairs j, j + 3, … */
         for (uint32_t i = 0; i < 3; i++) valid &= s->sections[i] == (s->rope_dim / 2 + 2 - i) / 3;
     if (valid && sum == s->rope_dim / 2) return 0;
     return error_say(-EINVAL, "%s: key '%s' does not divide the %u pairs of RoPE into 3 sections", gguf_path(k->g),
@@ -127,7 +127,8 @@ static int rotation(struct hparams *s, const struct keys *k)
                       s->rope_dim);
     if (!r) r = sections(s, k);
     if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx, s->desc->keys & KEY_YARN_MULTIPLIER);
-    if (!r && s->desc->rope_switch) r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
+    if (!r && s->desc->rope.may_be_off)
+        r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
     return r < 0 ? r : 0;
 }
 

@@ -311,7 +311,7 @@ static inline uint64_t kv_group_blocks(const struct kv_group *g, uint32_t batch)
 static inline uint32_t hparams_ropes(const struct hparams *s)
 {
     const bool other = (s->by_layer.window_heads.kv_heads && s->by_layer.window_heads.rope_dim != s->rope_dim) ||
-                       (s->desc->window.unscaled && s->desc->rope_tensors != ARCH_NEVER);
+                       (s->desc->window.unscaled && s->desc->rope.tensors != ARCH_NEVER);
     return s->window && (other || !rope_equal(&s->rope, &s->window_rope)) ? 2 : 1;
 }
 
@@ -336,14 +336,14 @@ static inline bool hparams_grids(const struct hparams *s)
 /* Which of the numbers of a struct item_place pair @j of RoPE rotates by. */
 static inline uint32_t hparams_axis(const struct hparams *s, uint32_t j)
 {
-    if (s->desc->sections == SECTIONS_MIXED) return j % 3;
+    if (s->desc->rope.sections == SECTIONS_MIXED) return j % 3;
     return j < s->sections[0] ? 0 : j < s->sections[0] + s->sections[1] ? 1 : 2;
 }
 
 /* q and k of the layer are rotated. */
 static inline bool hparams_rotates(const struct hparams *s, uint32_t layer)
 {
-    uint32_t every = s->desc->no_rope_every;
+    uint32_t every = s->desc->rope.none_every;
     if (s->desc->window.rope_only && s->window && !hparams_window(s, layer)) return false;
     return s->rotates && (!every || (layer + 1) % every);
 }

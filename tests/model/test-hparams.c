@@ -154,7 +154,7 @@ static void test_scales(void **state)
     assert_int_equal(read_changed(&s, NULL, NULL, 5), 0);
     assert_true(s.scale.embedding == 1 && s.scale.residual == 1 && s.scale.logits == 1);
     assert_true(s.scale.attention == (float)(1 / sqrt(8)) && s.cap.attention == 0 && s.cap.logits == 0);
-    assert_true(s.rotates && !s.window && hparams_ropes(&s) == 1 && !s.desc->neox);
+    assert_true(s.rotates && !s.window && hparams_ropes(&s) == 1 && !s.desc->rope.neox);
     refused(&(struct key){"llama.logit_scale", 2, NULL, true}, NULL, -EOPNOTSUPP,
             "key 'llama.logit_scale' is 2, which is not supported in a 'llama' model");
     refused(&(struct key){"llama.attn_logit_softcapping", 50, NULL, true}, NULL, -EOPNOTSUPP,

@@ -26,7 +26,7 @@ static void rotate(const struct pass *p, size_t i, float *x, uint32_t heads, boo
     const uint32_t which = hparams_window(y, p->layer) ? hparams_ropes(y) - 1 : 0;
     const float *cs = sinks ? c->scratch.sink_cs : c->scratch.cs[which];
     if (hparams_rotates(y, p->layer))
-        c->kern->rope(x, heads, p->heads.head_dim, p->heads.rope_dim, cs + i * p->heads.rope_dim, y->desc->neox);
+        c->kern->rope(x, heads, p->heads.head_dim, p->heads.rope_dim, cs + i * p->heads.rope_dim, y->desc->rope.neox);
 }
 
 /* Heads of q or k of a token, from head @first on. */

@@ -28,7 +28,7 @@ static void rotate(const struct pass *p, size_t i, float *x, bool sinks)
     const uint32_t rope = mla_of(p)->rope;
     const float *cs = sinks ? c->scratch.sink_cs : c->scratch.cs[0];
     if (hparams_rotates(&c->base.hparams, p->layer))
-        c->kern->rope(x, 1, rope, rope, cs + i * rope, c->base.hparams.desc->neox);
+        c->kern->rope(x, 1, rope, rope, cs + i * rope, c->base.hparams.desc->rope.neox);
 }
 
 void cpu_mla_place(const struct pass *p, size_t i)

@@ -66,7 +66,7 @@ int weights_want_rope(struct weights_plan *p)
 {
     uint32_t n = p->s->rope_dim / 2;
     if (!p->s->rotates) return 0;
-    if (p->s->desc->rope_tensors == ARCH_NEVER)
+    if (p->s->desc->rope.tensors == ARCH_NEVER)
         return p->s->rope.kind == ROPE_LONG
                    ? error_say(-EOPNOTSUPP, "%s: RoPE scaling 'longrope' is not supported in a '%s' model",
                                gguf_path(p->g), p->s->arch)
@@ -75,7 +75,7 @@ int weights_want_rope(struct weights_plan *p)
         int r = weights_want_named_vector(p, &p->w->rope_short, ROPE_SHORT_TENSOR, n);
         return r ? r : weights_want_named_vector(p, &p->w->rope_long, ROPE_LONG_TENSOR, n);
     }
-    const bool must = p->s->desc->rope_tensors == ARCH_MUST && full_layers(p->s);
+    const bool must = p->s->desc->rope.tensors == ARCH_MUST && full_layers(p->s);
     return must || gguf_find_tensor(p->g, ROPE_TENSOR)
                ? weights_want_named_vector(p, &p->w->rope_factors, ROPE_TENSOR, n)
                : 0;

@@ -32,7 +32,7 @@ struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
                                .group = (uint8_t)p->cpu.group,
                                .type = (uint8_t)c->host.base.config.kv_type,
                                .rotates = hparams_rotates(s, p->cpu.layer),
-                               .neox = desc->neox,
+                               .neox = desc->rope.neox,
                                .each = desc->qk_norm == QK_NORM_EACH,
                                .after = desc->block.qk_after_rope,
                                .unit = s->unit_norm,

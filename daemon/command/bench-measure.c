@@ -52,10 +52,11 @@ static struct work work_of(const struct tool *l)
     double mixed = (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn;
     for (uint32_t i = 0; i < y->n_layers; i++) {
         double width = 0; /* products' outputs or inputs, each of dim values */
-        if (y->parts[i] & LAYER_ATTENTION) w.ops += 2.0 * attention_products(y, i);
-        for (uint32_t k = 0; y->parts[i] & LAYER_RECURRENT && k < RECURRENT_INPUTS; k++) width += y->recurrent.in[k];
-        if (y->parts[i] & LAYER_RECURRENT) width += y->recurrent.out;
-        if (y->parts[i] & LAYER_FFN)
+        if (y->by_layer.parts[i] & LAYER_ATTENTION) w.ops += 2.0 * attention_products(y, i);
+        for (uint32_t k = 0; y->by_layer.parts[i] & LAYER_RECURRENT && k < RECURRENT_INPUTS; k++)
+            width += y->recurrent.in[k];
+        if (y->by_layer.parts[i] & LAYER_RECURRENT) width += y->recurrent.out;
+        if (y->by_layer.parts[i] & LAYER_FFN)
             width += 3 * (hparams_mixes(y, i) ? mixed + (y->desc->experts.beside ? hparams_ffn(y, i) : 0)
                                               : hparams_ffn(y, i));
         width += 3.0 * y->per_layer + 2.0 * y->altup.rank;
@@ -82,7 +83,7 @@ static double kv_bytes(const struct work *w, double length)
     const struct hparams *y = w->hparams;
     double one = (double)y->groups[0].bytes_per_token / fmax(y->groups[0].n_layers, 1), tokens = 0;
     for (uint32_t i = 0; i < y->n_layers; i++) {
-        if (!(y->parts[i] & LAYER_ATTENTION)) continue;
+        if (!(y->by_layer.parts[i] & LAYER_ATTENTION)) continue;
         uint32_t window = hparams_window(y, i);
         tokens += window && window < length ? window : length;
     }

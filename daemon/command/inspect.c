@@ -212,7 +212,7 @@ static void unsupported(const struct gguf *g, int r)
 static void say_mtp(const struct gguf *g, struct hparams s)
 {
     const bool drafts = hparams_drafts(&s);
-    const uint32_t others = drafts ? s.nextn - 1 : s.nextn;
+    const uint32_t others = drafts ? s.mtp.nextn - 1 : s.mtp.nextn;
     size_t bytes;
     char size[16];
     if (others) printf("not computed: %u more layers, which predict later tokens\n", others);
@@ -251,7 +251,7 @@ static void check_model(const struct gguf *g)
         if (s.by_layer.shared_kv) printf("the last %u layers use the K and V of earlier ones\n", s.by_layer.shared_kv);
         r = backend_check(NULL, g, &s, &bytes);
         if (!r) printf("supported: all tensors; %s of memory for the weights\n", format_size(size, bytes));
-        if (!r && s.nextn) say_mtp(g, s);
+        if (!r && s.mtp.nextn) say_mtp(g, s);
     }
     if (r) unsupported(g, r);
 }

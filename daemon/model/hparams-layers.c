@@ -28,9 +28,9 @@ static const struct gguf_kv *of_layers(const struct hparams *s, const struct key
     *r = 0;
     if (!kv || kv->type != GGUF_ARRAY) return NULL;
     const bool integers = elem == GGUF_I32 && kv->elem == GGUF_U32;
-    if ((kv->elem == elem || integers) && kv->n == s->n_layers + s->nextn) return kv;
+    if ((kv->elem == elem || integers) && kv->n == s->n_layers + s->mtp.nextn) return kv;
     *r = error_say(-EINVAL, "%s: key '%s' is not an array of %u %s, one for each layer", gguf_path(k->g), full,
-                   s->n_layers + s->nextn, elem == GGUF_F32 ? "floats" : "numbers");
+                   s->n_layers + s->mtp.nextn, elem == GGUF_F32 ? "floats" : "numbers");
     return NULL;
 }
 
@@ -190,18 +190,18 @@ int hparams_check_nextn(const struct hparams *s, const struct keys *k)
     bool has[HPARAMS_LAYERS_MAX] = {false}, predicts[HPARAMS_LAYERS_MAX] = {false};
     char name[72], full[96];
     unsigned l;
-    for (size_t i = 0; s->nextn && i < gguf_n_tensors(k->g); i++) {
+    for (size_t i = 0; s->mtp.nextn && i < gguf_n_tensors(k->g); i++) {
         int part = 0;
         gguf_text(name, sizeof(name), gguf_tensor_at(k->g, i)->name);
         if (sscanf(name, "blk.%u.%n", &l, &part) != 1 || !part || l >= HPARAMS_LAYERS_MAX) continue;
         has[l] = true;
         if (!strncmp(name + part, NEXTN, strlen(NEXTN))) predicts[l] = true;
     }
-    for (l = s->n_layers; l < s->n_layers + s->nextn; l++) {
+    for (l = s->n_layers; l < s->n_layers + s->mtp.nextn; l++) {
         if (!has[l] || predicts[l]) continue;
         return error_say(-EINVAL,
                          "%s: key '%s' is %u, but layer %u has no tensor of a layer that predicts later tokens",
-                         gguf_path(k->g), keys_name(k, full, "nextn_predict_layers"), s->nextn, l);
+                         gguf_path(k->g), keys_name(k, full, "nextn_predict_layers"), s->mtp.nextn, l);
     }
     return 0;
 }

@@ -17,14 +17,14 @@ int hparams_read_mla(struct hparams *s, const struct keys *k);
 int hparams_read_ffn(struct hparams *s, const struct keys *k, enum need need);
 
 /* Each of the layers behind the last that has tensors has some that only a layer has that predicts later tokens: else
- * s->nextn takes layers of the model away. 0, or -EINVAL and the error message, which names the key. */
+ * s->mtp.nextn takes layers of the model away. 0, or -EINVAL and the error message, which names the key. */
 int hparams_check_nextn(const struct hparams *s, const struct keys *k);
 
 /* The rest of s->by_layer, and kv_heads of an array; s->per_layer and s->altup. The layers, windows, heads and ffn of
  * *s are set. 0; -EINVAL or -EOPNOTSUPP and the error message, which names the key. */
 int hparams_read_layers(struct hparams *s, const struct keys *k);
 
-/* s->parts and s->kv_heads, which is the number of heads at first. 0, or -errno and the error message. */
+/* s->by_layer.parts and s->kv_heads, which is the number of heads at first. 0, or -errno and the error message. */
 int hparams_layers(struct hparams *s, const struct keys *k);
 
 /* s->recurrent, and the groups of a model that is not split. 0, or -errno and the error message. */

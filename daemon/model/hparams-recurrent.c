@@ -42,7 +42,7 @@ static int without_heads(struct hparams *s, const struct keys *k)
     uint8_t has[HPARAMS_LAYERS_MAX];
     int r = of_layers(s, k, KV_HEADS, 4096, &s->kv_heads, has);
     for (uint32_t l = 0; !r && l < s->n_layers; l++)
-        s->parts[l] = LAYER_FFN | (has[l] ? LAYER_ATTENTION : LAYER_RECURRENT);
+        s->by_layer.parts[l] = LAYER_FFN | (has[l] ? LAYER_ATTENTION : LAYER_RECURRENT);
     return r;
 }
 
@@ -57,7 +57,7 @@ static int one_part(struct hparams *s, const struct keys *k)
             r = error_say(-EOPNOTSUPP,
                           "%s: layer %u has attention ('%s." KV_HEADS "') and a feed-forward ('%s." FFN "')",
                           gguf_path(k->g), l, k->arch, k->arch);
-        s->parts[l] = heads[l] ? LAYER_ATTENTION : ffn[l] ? LAYER_FFN : LAYER_RECURRENT;
+        s->by_layer.parts[l] = heads[l] ? LAYER_ATTENTION : ffn[l] ? LAYER_FFN : LAYER_RECURRENT;
     }
     return r;
 }
@@ -73,7 +73,8 @@ static int all_but_every(struct hparams *s, const struct keys *k)
                          full, s->n_layers);
     int r = keys_u32(k, &every, "full_attention_interval", OPTIONAL, 1, HPARAMS_LAYERS_MAX);
     for (uint32_t l = 0; !r && l < s->n_layers; l++)
-        if (kv ? ((const uint8_t *)kv->value)[l] != 0 : (l + 1) % every != 0) s->parts[l] = LAYER_FFN | LAYER_RECURRENT;
+        if (kv ? ((const uint8_t *)kv->value)[l] != 0 : (l + 1) % every != 0)
+            s->by_layer.parts[l] = LAYER_FFN | LAYER_RECURRENT;
     return r;
 }
 
@@ -83,7 +84,7 @@ int hparams_layers(struct hparams *s, const struct keys *k)
     uint8_t parts = LAYER_ATTENTION | LAYER_FFN;
     if (a->kind && a->where == RECURRENT_BESIDE) parts |= LAYER_RECURRENT;
     if (a->kind && a->where == RECURRENT_ALONE) parts = LAYER_RECURRENT;
-    memset(s->parts, parts, s->n_layers);
+    memset(s->by_layer.parts, parts, s->n_layers);
     if (a->kind && a->where == RECURRENT_ALONE) return 0;
     if (a->kind && a->where == RECURRENT_OR_FFN) return one_part(s, k);
     if (a->kind && a->where == RECURRENT_WITHOUT_HEADS && is_array(k, KV_HEADS)) return without_heads(s, k);
@@ -181,8 +182,8 @@ int hparams_recurrent(struct hparams *s, const struct keys *k)
 {
     uint32_t attention = 0, recurrent = 0;
     for (uint32_t l = 0; l < s->n_layers; l++) {
-        attention += s->parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l);
-        recurrent += (s->parts[l] & LAYER_RECURRENT) != 0;
+        attention += s->by_layer.parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l);
+        recurrent += (s->by_layer.parts[l] & LAYER_RECURRENT) != 0;
     }
     if (s->embedding.whole) attention = 0; /* nothing is cached */
     s->groups[0] = (struct kv_group){.n_layers = attention, .kind = KV_FULL};

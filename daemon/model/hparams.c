@@ -50,8 +50,8 @@ static int no_nextn(const struct hparams *s, const struct keys *k)
 static int sizes(struct hparams *s, const struct keys *k)
 {
     int r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, HPARAMS_LAYERS_MAX);
-    if (!r && s->desc->mtp) r = keys_u32(k, &s->nextn, "nextn_predict_layers", OPTIONAL, 0, s->n_layers - 1);
-    s->n_layers -= s->nextn;
+    if (!r && s->desc->mtp) r = keys_u32(k, &s->mtp.nextn, "nextn_predict_layers", OPTIONAL, 0, s->n_layers - 1);
+    s->n_layers -= s->mtp.nextn;
     if (!r && !s->desc->mtp && where(s, RECURRENT_OR_FFN)) r = no_nextn(s, k);
     if (!r) r = hparams_check_nextn(s, k);
     if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
@@ -144,7 +144,7 @@ static bool slides_by(const struct hparams *s, uint32_t period, uint32_t layer)
 static void mark_period(struct hparams *s, uint32_t period)
 {
     for (uint32_t l = 0; l < s->n_layers; l++)
-        if (slides_by(s, period, l)) s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+        if (slides_by(s, period, l)) s->by_layer.slides[l / 8] |= (uint8_t)(1 << l % 8);
 }
 
 /* llama.cpp rotates the layers of the description's period whatever the key says. A file in which these are not those
@@ -174,12 +174,12 @@ static int pattern(struct hparams *s, const struct keys *k)
         return r;
     }
     bool wide = kv->elem == GGUF_I32 || kv->elem == GGUF_U32;
-    if ((kv->elem != GGUF_BOOL && !wide) || (kv->n != s->n_layers && kv->n != s->n_layers + s->nextn))
+    if ((kv->elem != GGUF_BOOL && !wide) || (kv->n != s->n_layers && kv->n != s->n_layers + s->mtp.nextn))
         return error_say(-EINVAL, "%s: key '%s' is not an array of %u booleans, one for each layer", gguf_path(k->g),
-                         full, s->n_layers + s->nextn);
+                         full, s->n_layers + s->mtp.nextn);
     for (uint32_t l = 0; l < s->n_layers; l++)
         if (wide ? gguf_array_i32(kv, l) != 0 : ((const uint8_t *)kv->value)[l] != 0)
-            s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+            s->by_layer.slides[l / 8] |= (uint8_t)(1 << l % 8);
     return 0;
 }
 
@@ -361,14 +361,14 @@ int hparams_read(struct hparams *s, const struct gguf *g)
 
 bool hparams_drafts(const struct hparams *s)
 {
-    return s->nextn && s->desc->mtp != MTP_UNUSED;
+    return s->mtp.nextn && s->desc->mtp != MTP_UNUSED;
 }
 
 void hparams_mtp(struct hparams *s)
 {
-    s->first = s->n_layers++;
-    s->nextn = 0;
-    s->parts[s->first] = LAYER_ATTENTION | LAYER_FFN;
+    s->mtp.first = s->n_layers++;
+    s->mtp.nextn = 0;
+    s->by_layer.parts[s->mtp.first] = LAYER_ATTENTION | LAYER_FFN;
     s->recurrent = (struct hparams_recurrent){0};
     s->groups[0] = (struct kv_group){.n_layers = 1, .kind = KV_FULL};
     s->n_groups = 1;
@@ -379,7 +379,7 @@ void hparams_split(struct hparams *s)
     uint32_t slide = 0;
     if (s->embedding.whole) return; /* nothing is cached */
     for (uint32_t l = 0; l < s->n_layers; l++)
-        slide += s->parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l) && hparams_window(s, l);
+        slide += s->by_layer.parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l) && hparams_window(s, l);
     if (slide == 0 || slide == s->groups[0].n_layers) return;
     s->groups[2] = s->groups[1]; /* of the recurrent layers, if there are any */
     s->groups[1] = (struct kv_group){.n_layers = slide, .kind = KV_WINDOW, .window = s->window};

@@ -30,7 +30,7 @@ struct kv_group {
     uint64_t state_bytes;     /* KV_STATE: of one state, all its layers, rounded up to 64; else 0 */
 };
 
-/* Parts of a layer, bits of hparams.parts. */
+/* Parts of a layer, bits of hparams.by_layer.parts. */
 enum layer_part { LAYER_ATTENTION = 1, LAYER_RECURRENT = 2, LAYER_FFN = 4 };
 
 #define RECURRENT_INPUTS   4 /* products of the input of a recurrent layer */
@@ -78,9 +78,17 @@ struct hparams_heads {
 
 /* What differs from layer to layer. */
 struct hparams_by_layer {
-    struct hparams_heads window_heads; /* of layers with a window; kv_heads 0: as the others */
-    uint32_t ffns[HPARAMS_LAYERS_MAX]; /* widths of the layers' feed-forwards, ffn the largest; 0: all are ffn */
-    uint32_t shared_kv;                /* so many of the last layers use the K and V of an earlier one */
+    struct hparams_heads window_heads;      /* of layers with a window; kv_heads 0: as the others */
+    uint32_t ffns[HPARAMS_LAYERS_MAX];      /* widths of the layers' feed-forwards, ffn the largest; 0: all are ffn */
+    uint32_t shared_kv;                     /* so many of the last layers use the K and V of an earlier one */
+    uint8_t parts[HPARAMS_LAYERS_MAX];      /* enum layer_part of each layer */
+    uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer: it sees hparams.window positions at most */
+};
+
+/* Layers that predict later tokens (hparams_mtp). */
+struct hparams_mtp_layers {
+    uint32_t nextn; /* so many of the file, behind the n_layers */
+    uint32_t first; /* the first layer that is computed: 0, but of such a layer */
 };
 
 /* AltUp: each token has several residual streams. A layer computes the first one, of which it predicts and corrects the
@@ -125,8 +133,7 @@ struct hparams {
     const struct arch *desc;
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
-    uint32_t nextn; /* layers of the file behind the n_layers: they predict later tokens (hparams_mtp) */
-    uint32_t first; /* the first layer that is computed: 0, but of an MTP layer */
+    struct hparams_mtp_layers mtp;
     struct hparams_experts experts;
     struct hparams_mla mla;
     struct hparams_altup altup;
@@ -141,12 +148,10 @@ struct hparams {
     struct hparams_cap cap;
     struct hparams_temperature temperature;
     struct hparams_embedding embedding;
-    bool unit_norm;                         /* q and k have QK_NORM_UNIT */
-    bool parallel;                          /* struct arch_block */
-    uint32_t window;                        /* positions that sliding layers see at most; 0: no layer slides */
-    uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
-    bool rotates;                           /* false: no layer has RoPE */
-    uint8_t parts[HPARAMS_LAYERS_MAX];      /* enum layer_part of each layer */
+    bool unit_norm;  /* q and k have QK_NORM_UNIT */
+    bool parallel;   /* struct arch_block */
+    uint32_t window; /* positions that sliding layers see at most; 0: no layer slides */
+    bool rotates;    /* false: no layer has RoPE */
     struct hparams_recurrent recurrent;
     struct kv_group groups[KV_GROUPS_MAX];
     uint32_t n_groups;
@@ -189,7 +194,7 @@ void hparams_mtp(struct hparams *s);
 /* Number of last positions that a token sees in a layer at most, its own included; 0: all. */
 static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
 {
-    return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
+    return s->by_layer.slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
 }
 
 /* The first position that a token at @pos sees in a layer. A chunk begins within the window of its size that ends at

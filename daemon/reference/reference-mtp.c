@@ -27,7 +27,7 @@ int reference_mtp(struct reference *r, const int32_t *tokens, const float *state
                   float *next)
 {
     const struct hparams model = r->s;
-    if (!model.nextn) return error_say(-EINVAL, "%s: no layer predicts later tokens", gguf_path(r->g));
+    if (!model.mtp.nextn) return error_say(-EINVAL, "%s: no layer predicts later tokens", gguf_path(r->g));
     r->states = states;
     r->next = next;
     hparams_mtp(&r->s);

@@ -94,7 +94,7 @@ int reference_output_norm(struct pass *p)
     const char *which = s->desc->output_norm ? s->desc->output_norm : "output_norm";
     char weight[64], bias_name[64];
     snprintf(weight, sizeof(weight), "%s.weight", which);
-    if (s->first) snprintf(weight, sizeof(weight), "blk.%u.nextn.shared_head_norm.weight", s->first);
+    if (s->mtp.first) snprintf(weight, sizeof(weight), "blk.%u.nextn.shared_head_norm.weight", s->mtp.first);
     snprintf(bias_name, sizeof(bias_name), "%s.bias", which);
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, weight), *bias = gguf_find_tensor(p->r->g, bias_name);
     _cleanup_(freep) float *w = malloc(2ul * s->dim * sizeof(*w));

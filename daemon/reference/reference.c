@@ -326,7 +326,7 @@ static int output_block(struct pass *p, const struct gguf_tensor *embd, float *l
     if (e) return e;
     if (p->rows) memcpy(p->rows, p->h, (size_t)p->n * s->dim * sizeof(*p->h));
     if (!logits) return 0;
-    if (s->first) reference_next(p);
+    if (s->mtp.first) reference_next(p);
     const struct gguf_tensor *bias = gguf_find_tensor(p->r->g, "output.bias");
     e = product(p, logits, p->h, out ? out : embd, 0, s->vocab);
     for (size_t i = 0; !e && i < (size_t)p->n * s->vocab; i++) {
@@ -348,10 +348,10 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     if (!e) e = reference_embed(p, table, ids, embd);
     if (!e && s->per_layer) e = reference_embed_layers(p, ids);
     if (!e && altup) e = reference_altup_begin(p);
-    p->layer = s->first;
-    if (!e && s->first) e = reference_pairs(p);
+    p->layer = s->mtp.first;
+    if (!e && s->mtp.first) e = reference_pairs(p);
     for (; !e && p->layer < s->n_layers; p->layer++) {
-        const uint8_t parts = s->parts[p->layer];
+        const uint8_t parts = s->by_layer.parts[p->layer];
         if (s->desc->experts.early && hparams_mixes(s, p->layer))
             e = reference_product(p, p->route, p->x, "ffn_gate_inp", 0, s->experts.n, 0);
         if (parts & LAYER_RECURRENT) memcpy(p->beside, p->x, (size_t)p->n * s->dim * sizeof(*p->x));

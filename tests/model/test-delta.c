@@ -49,7 +49,7 @@ static void test_sizes(void **state)
     assert_int_equal(s.recurrent.floats, 3 * 256 + 4 * 32 * 32);
     assert_true(s.recurrent.in[2] == 4 && s.recurrent.in[3] == 4);
     for (uint32_t l = 0; l < 5; l++)
-        assert_int_equal(s.parts[l], LAYER_FFN | (l == 3 ? LAYER_ATTENTION : LAYER_RECURRENT));
+        assert_int_equal(s.by_layer.parts[l], LAYER_FFN | (l == 3 ? LAYER_ATTENTION : LAYER_RECURRENT));
     for (uint32_t j = 0; j < 8; j++) assert_int_equal(hparams_axis(&s, j), j % 3);
     assert_true(hparams_state(&s) && hparams_state(&s)->n_layers == 4 && s.groups[0].n_layers == 1);
     file_of(&file, "qwen3next");
@@ -64,7 +64,8 @@ static void test_intervals(void **state)
     file_of(&file, "qwen35moe"); /* every third */
     memcpy(value(&file, "qwen35moe.full_attention_interval"), &(uint32_t){2}, 4);
     assert_int_equal(read_file(&s, &file), 0);
-    for (uint32_t l = 0; l < 5; l++) assert_true((s.parts[l] & LAYER_ATTENTION) == (l % 2 ? LAYER_ATTENTION : 0));
+    for (uint32_t l = 0; l < 5; l++)
+        assert_true((s.by_layer.parts[l] & LAYER_ATTENTION) == (l % 2 ? LAYER_ATTENTION : 0));
     file_of(&file, "qwen35moe");
     memcpy(value(&file, "qwen35moe.full_attention_interval"), &(uint32_t){1}, 4);
     assert_int_equal(read_file(&s, &file), 0);

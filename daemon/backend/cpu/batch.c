@@ -110,8 +110,8 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
             if (e[i].tokens && (e[i].tokens[j] < 0 || (uint32_t)e[i].tokens[j] >= b->hparams.vocab))
                 return error_say(-EINVAL, "token %d is outside the vocabulary of %u", e[i].tokens[j], b->hparams.vocab);
             if ((token_wants(t) & WANT_LOGITS && !logits) || (token_wants(t) & WANT_HIDDEN && !hidden) ||
-                (token_wants(t) & WANT_BEST && !(b->ops->picks && e[i].best)) ||
-                (!e[i].tokens && !e[i].embd) || (b->hparams.first && (!e[i].tokens || !e[i].states)))
+                (token_wants(t) & WANT_BEST && !(b->ops->picks && e[i].best)) || (!e[i].tokens && !e[i].embd) ||
+                (b->hparams.mtp.first && (!e[i].tokens || !e[i].states)))
                 return error_say(-EINVAL, "a batch without its tokens, or without room for what it wants");
         }
     }

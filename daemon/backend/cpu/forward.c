@@ -369,7 +369,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     for (uint32_t i = 0; hidden && i < p->n; i++) {
         if (!(token_wants(&s->tokens[i]) & WANT_HIDDEN)) continue;
         const float *x = s->x + (size_t)i * y->dim;
-        if (y->first && y->desc->mtp == MTP_PLAIN)
+        if (y->mtp.first && y->desc->mtp == MTP_PLAIN)
             memcpy(hidden, x, y->dim * sizeof(*x));
         else
             cpu_norm(p, hidden, x, c->weights.output_norm, c->weights.output_norm_bias, y->dim);
@@ -405,7 +405,7 @@ static void choose_kv(struct pass *p, uint32_t layers[KV_GROUPS_MAX], uint32_t l
     p->own_kv = hparams_own_kv(y, p->layer);
     if (p->own_kv) last[slides] = layers[p->group];
     p->group_layer = y->embedding.whole ? 0 : last[slides];
-    layers[p->group] += p->own_kv && y->parts[p->layer] & LAYER_ATTENTION;
+    layers[p->group] += p->own_kv && y->by_layer.parts[p->layer] & LAYER_ATTENTION;
 }
 
 /* What comes before the first layer, and after the last. */
@@ -435,9 +435,9 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
     if (r || !p.n) return r;
     lora_sort(&p);
     begin_layers(&p);
-    if (b->hparams.first) cpu_mtp_input(&p);
-    for (p.layer = b->hparams.first; p.layer < b->hparams.n_layers; p.layer++) {
-        const uint8_t parts = b->hparams.parts[p.layer];
+    if (b->hparams.mtp.first) cpu_mtp_input(&p);
+    for (p.layer = b->hparams.mtp.first; p.layer < b->hparams.n_layers; p.layer++) {
+        const uint8_t parts = b->hparams.by_layer.parts[p.layer];
         p.w = &p.c->weights.layers[p.layer];
         choose_kv(&p, layers, last);
         if (b->hparams.altup.streams) cpu_altup_predict(&p);

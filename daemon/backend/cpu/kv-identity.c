@@ -43,7 +43,7 @@ static uint64_t details(const struct cpu *c)
     if (hparams_state(&c->base.hparams)) {
         const uint32_t more[] = {KERN_RECURRENCE, c->base.hparams.recurrent.floats, c->base.hparams.recurrent.taps};
         hash = XXH3_64bits_withSeed(more, sizeof(more), hash);
-        hash = XXH3_64bits_withSeed(c->base.hparams.parts, sizeof(c->base.hparams.parts), hash);
+        hash = XXH3_64bits_withSeed(c->base.hparams.by_layer.parts, sizeof(c->base.hparams.by_layer.parts), hash);
     }
     if (c->base.hparams.by_layer.window_heads.kv_heads)
         hash = XXH3_64bits_withSeed(&c->base.hparams.by_layer.window_heads,

@@ -36,7 +36,8 @@ int kv_memory_plan(struct kv_memory *kv, const struct hparams *s, uint32_t group
     *kv = (struct kv_memory){.type = type, .layers = layers, .stride = backend_kv_bytes(s, type, group)};
     for (uint32_t window = 0; window < 2; window++) kv->shapes[window] = shape_of(s, hparams_heads_of(s, window), type);
     for (uint32_t l = 0; l < s->n_layers && n < layers; l++) {
-        if (!(s->parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l) || hparams_group(s, l) != group) continue;
+        if (!(s->by_layer.parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l) || hparams_group(s, l) != group)
+            continue;
         if (hparams_window(s, l)) kv->slides[n / 8] |= (uint8_t)(1 << n % 8);
         n++;
     }

@@ -49,7 +49,7 @@ static struct acts carve_acts(struct carver *c, size_t rows, size_t k, size_t mo
 /* Of all tokens: that of a layer without experts, or the shared expert. */
 static uint32_t widest_feed_forward(const struct hparams *y)
 {
-    for (uint32_t l = y->first; l < y->n_layers; l++)
+    for (uint32_t l = y->mtp.first; l < y->n_layers; l++)
         if (!hparams_mixes(y, l) || y->desc->experts.beside)
             return max(y->ffn, y->experts.shared_ffn); /* ffn: of the widest layer */
     return y->experts.shared_ffn;
@@ -96,7 +96,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));
     s->beside = carve(c, y->parallel || y->desc->experts.beside ? n * y->dim : 0, sizeof(float));
-    s->pairs = carve_acts(c, y->first ? n : 0, (size_t)2 * y->dim, 0, 0);
+    s->pairs = carve_acts(c, y->mtp.first ? n : 0, (size_t)2 * y->dim, 0, 0);
     s->h = carve_acts(c, n, y->dim, 0, 0);
     s->q = carve(c, n * hparams_queries(y), sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));

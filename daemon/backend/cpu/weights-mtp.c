@@ -12,7 +12,7 @@ int weights_want_mtp(struct weights_plan *p)
     static const char *const norms[] = {"nextn.shared_head_norm.weight", "layer_output_norm.weight"};
     const struct hparams *s = p->s;
     struct weights *w = p->w;
-    const uint32_t l = s->first;
+    const uint32_t l = s->mtp.first;
     char embd[64] = "token_embd.weight";
     if (weights_has(p, l, EMBEDDING)) snprintf(embd, sizeof(embd), "blk.%u." EMBEDDING, l);
     int r = weights_want_table(p, embd, s->dim, &w->embd, &w->embd_type);

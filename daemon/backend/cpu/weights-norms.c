@@ -73,23 +73,23 @@ int weights_want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
     const struct arch *a = s->desc;
-    const bool attention = s->parts[l] & LAYER_ATTENTION, apart = a->block.parallel == PARALLEL_BY_KEY;
+    const bool attention = s->by_layer.parts[l] & LAYER_ATTENTION, apart = a->block.parallel == PARALLEL_BY_KEY;
     const bool shared = (s->parallel && !apart) || !a->pre_norm, own = hparams_own_kv(s, l);
     const struct hparams_heads h = hparams_heads(s, l);
     const bool whole = a->qk_norm == QK_NORM_WHOLE, each = attention && a->qk_norm == QK_NORM_EACH;
     const bool may = a->block.qk_may && !weights_has_weight(p, l, "attn_q_norm");
     const bool qk = attention && a->qk_norm != QK_PLAIN && a->qk_norm != QK_NORM_UNIT && !each && !may;
     const bool plain = a->encoder.first_plain && !l && !weights_has_weight(p, l, "attn_norm");
-    const bool pre = a->pre_norm && s->parts[l] != LAYER_FFN && !plain;
+    const bool pre = a->pre_norm && s->by_layer.parts[l] != LAYER_FFN && !plain;
     int r = weights_want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, pre);
     if (!r) r = weights_want_norm(p, &y->q_norm, l, "attn_q_norm", h.head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = weights_want_norm(p, &y->k_norm, l, "attn_k_norm", h.head_dim * (whole ? h.kv_heads : 1), qk && own);
     if (!r) r = weights_want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
-    if (!r && s->parts[l] & LAYER_FFN && !shared) r = want_ffn_norm(p, y, l);
+    if (!r && s->by_layer.parts[l] & LAYER_FFN && !shared) r = want_ffn_norm(p, y, l);
     if (!r && each) r = want_heads_norms(p, y, l);
     if (a->encoder.outer_norms) return r ? r : weights_want_outer_norms(p, y, l);
     if (!r) r = weights_want_norm_bias(p, &y->attn_norm_bias, weights_name(l, "attn_norm", "bias").s);
-    if (!r && s->parts[l] & LAYER_FFN && !shared)
+    if (!r && s->by_layer.parts[l] & LAYER_FFN && !shared)
         r = weights_want_norm_bias(p, &y->ffn_norm_bias, weights_name(l, "ffn_norm", "bias").s);
     if (!r) r = weights_want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->attention.sink_scores);
     if (!r) r = weights_want_norm(p, &y->attn_sub_norm, l, "attn_sub_norm", s->heads * s->head_dim, a->block.sub_norms);
@@ -103,11 +103,11 @@ int weights_want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     const bool experts = hparams_mixes(p->s, l);
     const enum arch_need ffn = !experts ? a->ffn_bias : a->experts.bias ? ARCH_MUST : ARCH_NEVER;
     int r = 0;
-    if (p->s->parts[l] & LAYER_ATTENTION) {
+    if (p->s->by_layer.parts[l] & LAYER_ATTENTION) {
         r = want_qkv_biases(p, y, l);
         if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
     }
-    if (r || !(p->s->parts[l] & LAYER_FFN)) return r;
+    if (r || !(p->s->by_layer.parts[l] & LAYER_FFN)) return r;
     if (experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
     if (!r && experts) r = want_choice_bias(p, y, l);
     if (!r && !a->block.no_gate) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);

@@ -33,9 +33,9 @@ static bool left_out(const struct weights_plan *p, const struct gguf_tensor *t)
     unsigned l;
     gguf_text(name, sizeof(name), t->name);
     const bool layer = sscanf(name, "blk.%u.", &l) == 1;
-    if (s->first) return !layer || l != s->first;
+    if (s->mtp.first) return !layer || l != s->mtp.first;
     if (has_no_use(s, name)) return true;
-    return s->nextn && layer && l >= s->n_layers && l - s->n_layers < s->nextn;
+    return s->mtp.nextn && layer && l >= s->n_layers && l - s->n_layers < s->mtp.nextn;
 }
 
 int weights_refuse_others(const struct weights_plan *p)

@@ -50,7 +50,7 @@ static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)
 static int want_layer(struct weights_plan *p, uint32_t l)
 {
     struct layer *y = &p->w->layers[l];
-    const uint8_t parts = p->s->parts[l];
+    const uint8_t parts = p->s->by_layer.parts[l];
     int r = p->s->desc->activation == ACT_XIELU ? xielu_read(p->g, p->s->n_layers, l, y->xielu) : 0;
     if (!r) r = weights_want_norms(p, y, l);
     if (!r && parts & LAYER_ATTENTION)
@@ -89,9 +89,9 @@ static int want_output_norm(struct weights_plan *p)
 
 int weights_plan(struct weights_plan *p)
 {
-    if (p->s->first) {
+    if (p->s->mtp.first) {
         int r = weights_want_mtp(p);
-        if (!r) r = want_layer(p, p->s->first);
+        if (!r) r = want_layer(p, p->s->mtp.first);
         return r ? r : weights_refuse_others(p);
     }
     int r = want_embedding(p);

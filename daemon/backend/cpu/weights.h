@@ -118,7 +118,7 @@ struct weights_head {
 struct weights_item;
 
 struct weights {
-    struct layer *layers;                        /* [hparams.n_layers], from hparams.first on */
+    struct layer *layers;                        /* [hparams.n_layers], from hparams.mtp.first on */
     struct weights_mtp mtp;                      /* of an MTP layer */
     const float *output_norm, *output_norm_bias; /* [dim] */
     const float *positions;                      /* [ctx][dim] added to the embeddings, or NULL */

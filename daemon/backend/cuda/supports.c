@@ -14,7 +14,7 @@ static int refuse(const struct hparams *s, const char *what)
 static const char *missing_part(const struct hparams *s)
 {
     const struct arch_block *b = &s->desc->block;
-    if (s->first) return "a layer that predicts later tokens (MTP)";
+    if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
     if (s->embedding.whole) return "texts whose tokens all see each other";
     if (s->mla.kv_rank) return "latent attention";
     if (s->experts.n) return "experts";
@@ -36,7 +36,7 @@ int cuda_supports(const struct gguf *g, const struct hparams *s)
     const char *missing = missing_part(s);
     if (missing) return refuse(s, missing);
     for (uint32_t l = 0; l < s->n_layers; l++)
-        if (s->parts[l] != (LAYER_ATTENTION | LAYER_FFN)) return refuse(s, "layers without attention");
+        if (s->by_layer.parts[l] != (LAYER_ATTENTION | LAYER_FFN)) return refuse(s, "layers without attention");
     if (hparams_widest(s) > HEAD_MOST) return refuse(s, "heads of more than 256 values");
     return 0;
 }

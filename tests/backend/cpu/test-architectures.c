@@ -261,7 +261,8 @@ static void test_window_hides_old_tokens(void **state)
 {
     struct gguf *g = open_arch("gemma2", 512);
     struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 1, .kv_type = KERN_KV_F32});
-    memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides)); /* 4 layers: nothing reaches further than 4 x 69 */
+    memset(b->hparams.by_layer.slides, 0xff,
+           sizeof(b->hparams.by_layer.slides)); /* 4 layers: nothing reaches further than 4 x 69 */
     struct backend_seq one, two;
     backend_seq_init(&one, b, 400, 5, 0);
     backend_seq_init(&two, b, 400, 5, 16);
@@ -287,7 +288,7 @@ static void test_chunks_hide_each_other(void **state)
 {
     struct gguf *g = open_arch("llama4-near", 512);
     struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2, .kv_type = KERN_KV_F32});
-    memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides));
+    memset(b->hparams.by_layer.slides, 0xff, sizeof(b->hparams.by_layer.slides));
     struct backend_seq one, two;
     backend_seq_init(&one, b, 300, 5, 0);
     backend_seq_init(&two, b, 300, 5, 16);

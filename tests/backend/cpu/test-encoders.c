@@ -189,7 +189,7 @@ static void test_windows_are_symmetric(void **state)
     struct some_text one, two;
     float *rows = malloc(2 * n * dim * sizeof(*rows)), *others = rows + n * dim;
     assert_non_null(rows);
-    memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides));
+    memset(b->hparams.by_layer.slides, 0xff, sizeof(b->hparams.by_layer.slides));
     make_text(&one, b, n, 5);
     two = one;
     two.ids[changed] = (two.ids[changed] + 1) % (int32_t)b->hparams.vocab;

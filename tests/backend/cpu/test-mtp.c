@@ -148,7 +148,7 @@ static void test_shape(void **state)
     size_t bytes;
     open_mtp(&m, *state, 8);
     struct hparams s = m.model->hparams;
-    assert_int_equal(s.nextn, 1);
+    assert_int_equal(s.mtp.nextn, 1);
     hparams_mtp(&s);
     assert_int_equal(s.n_groups, 1);
     assert_int_equal(s.groups[0].n_layers, 1);

@@ -58,8 +58,8 @@ static void test_group(void **state)
     uint32_t recurrent = 0, attention = 0;
     assert_int_equal(hparams_read(&s, g), 0);
     for (uint32_t l = 0; l < s.n_layers; l++) {
-        recurrent += (s.parts[l] & LAYER_RECURRENT) != 0;
-        attention += (s.parts[l] & LAYER_ATTENTION) != 0;
+        recurrent += (s.by_layer.parts[l] & LAYER_RECURRENT) != 0;
+        attention += (s.by_layer.parts[l] & LAYER_ATTENTION) != 0;
     }
     const struct kv_group *of = hparams_state(&s);
     assert_ptr_equal(of, &s.groups[s.n_groups - 1]);

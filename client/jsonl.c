@@ -21,11 +21,11 @@ static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprob
     if (r == 0) r = json_put_string(out, e->text.data, e->text.len);
     if (r == 0 && logprobs) {
         r = buf_puts(out, ",\"ids\":[");
-        for (i = 0; r == 0 && i < e->n_ids; i++) r = buf_printf(out, "%s%" PRId32, i ? "," : "", e->ids[i]);
+        for (i = 0; r == 0 && i < e->tokens.n; i++) r = buf_printf(out, "%s%" PRId32, i ? "," : "", e->tokens.ids[i]);
         if (r == 0) r = buf_puts(out, "],\"logprobs\":[");
-        for (i = 0; r == 0 && e->logprobs && i < e->n_ids; i++) {
+        for (i = 0; r == 0 && e->tokens.logprobs && i < e->tokens.n; i++) {
             if (i > 0) r = buf_puts(out, ",");
-            if (r == 0) r = json_put_float(out, e->logprobs[i]);
+            if (r == 0) r = json_put_float(out, e->tokens.logprobs[i]);
         }
         if (r == 0) r = buf_puts(out, "]");
     }
@@ -179,7 +179,7 @@ int jsonl_event(struct buf *out, const struct proto_event *e, const struct answe
                           "{\"event\":\"prefill\",\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"cached\":%" PRIu64 "}\n",
                           e->done, e->total, e->cached);
     case PROTO_EV_TEXT:
-        return jsonl_text(out, e, logprobs || e->n_ids > 0, indexed);
+        return jsonl_text(out, e, logprobs || e->tokens.n > 0, indexed);
     case PROTO_EV_TOOL_CALL:
         return jsonl_call(out, e, &said->calls, indexed);
     case PROTO_EV_WARNING:

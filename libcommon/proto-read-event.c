@@ -48,7 +48,7 @@ static int read_features(struct reading *in, const struct place *where, const ms
 static int check_list(const struct place *where, const msgpack_object *o, const struct proto_event *e, bool have_other)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of numbers");
-    if (have_other && o->via.array.size != e->n_ids) return proto_bad(where, "ids and logprobs differ in number");
+    if (have_other && o->via.array.size != e->tokens.n) return proto_bad(where, "ids and logprobs differ in number");
     return 0;
 }
 
@@ -56,18 +56,18 @@ static int read_ids(struct reading *in, const struct place *where, const msgpack
                     const struct field *f)
 {
     struct proto_event *e = at;
-    int r = check_list(where, o, e, e->logprobs);
+    int r = check_list(where, o, e, e->tokens.logprobs);
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
-    e->n_ids = o->via.array.size;
-    e->ids = calloc(e->n_ids, sizeof(*e->ids));
-    if (!e->ids) return -ENOMEM;
-    for (size_t i = 0; i < e->n_ids; i++) {
+    e->tokens.n = o->via.array.size;
+    e->tokens.ids = calloc(e->tokens.n, sizeof(*e->tokens.ids));
+    if (!e->tokens.ids) return -ENOMEM;
+    for (size_t i = 0; i < e->tokens.n; i++) {
         const msgpack_object *id = &o->via.array.ptr[i];
 
         if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER || id->via.u64 > INT32_MAX)
             return proto_bad(where, "element %zu is not a token id", i);
-        e->ids[i] = (int32_t)id->via.u64;
+        e->tokens.ids[i] = (int32_t)id->via.u64;
     }
     return 0;
 }
@@ -76,19 +76,19 @@ static int read_logprobs(struct reading *in, const struct place *where, const ms
                          const struct field *f)
 {
     struct proto_event *e = at;
-    int r = check_list(where, o, e, e->ids);
+    int r = check_list(where, o, e, e->tokens.ids);
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
-    e->n_ids = o->via.array.size;
-    e->logprobs = calloc(e->n_ids, sizeof(*e->logprobs));
-    if (!e->logprobs) return -ENOMEM;
-    for (size_t i = 0; i < e->n_ids; i++) {
+    e->tokens.n = o->via.array.size;
+    e->tokens.logprobs = calloc(e->tokens.n, sizeof(*e->tokens.logprobs));
+    if (!e->tokens.logprobs) return -ENOMEM;
+    for (size_t i = 0; i < e->tokens.n; i++) {
         const struct place inside = {where, NULL, i};
         double v;
 
         r = proto_read_double(in, &inside, &o->via.array.ptr[i], &v, f);
         if (r < 0) return r;
-        e->logprobs[i] = (float)v;
+        e->tokens.logprobs[i] = (float)v;
     }
     return 0;
 }
@@ -117,12 +117,12 @@ static int read_top(struct reading *in, const struct place *where, const msgpack
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > PROTO_TOP_MAX + 1)
         return proto_bad(where, "must be a list of at most %d tokens", PROTO_TOP_MAX + 1);
     if (!o->via.array.size) return 0;
-    e->top = calloc(o->via.array.size, sizeof(*e->top));
-    if (!e->top) return -ENOMEM;
-    for (int r; e->n_top < o->via.array.size;) {
-        const struct place inside = {where, NULL, e->n_top};
-        struct proto_token *t = &e->top[e->n_top++];
-        r = read_token(in, &inside, &o->via.array.ptr[e->n_top - 1], t);
+    e->tokens.top = calloc(o->via.array.size, sizeof(*e->tokens.top));
+    if (!e->tokens.top) return -ENOMEM;
+    for (int r; e->tokens.n_top < o->via.array.size;) {
+        const struct place inside = {where, NULL, e->tokens.n_top};
+        struct proto_token *t = &e->tokens.top[e->tokens.n_top++];
+        r = read_token(in, &inside, &o->via.array.ptr[e->tokens.n_top - 1], t);
         if (r < 0) return r;
     }
     return 0;
@@ -360,7 +360,7 @@ static int read_event(struct proto_event *e, const msgpack_object *o)
     where.key = types[i].name;
     if (e->type == PROTO_EV_HELLO) r = proto_read_version(&where, o, &e->version);
     if (r == 0) r = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, e);
-    if (r == 0 && e->logprobs && !e->ids) r = proto_bad(&where, "logprobs without ids");
+    if (r == 0 && e->tokens.logprobs && !e->tokens.ids) r = proto_bad(&where, "logprobs without ids");
     if (r == 0 && e->vectors.values) r = proto_check_vectors(&where, e);
     return r;
 }

@@ -5,17 +5,17 @@
 static void put_ids(struct writer *w, const struct proto_event *e)
 {
     writer_key(w, "ids");
-    msgpack_pack_array(&w->pk, e->n_ids);
-    for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_int32(&w->pk, e->ids[i]);
+    msgpack_pack_array(&w->pk, e->tokens.n);
+    for (size_t i = 0; i < e->tokens.n; i++) msgpack_pack_int32(&w->pk, e->tokens.ids[i]);
 }
 
 /* Each token is a list: id, logprob, bytes. */
 static void put_top(struct writer *w, const struct proto_event *e)
 {
     writer_key(w, "top");
-    msgpack_pack_array(&w->pk, e->n_top);
-    for (size_t i = 0; i < e->n_top; i++) {
-        const struct proto_token *t = &e->top[i];
+    msgpack_pack_array(&w->pk, e->tokens.n_top);
+    for (size_t i = 0; i < e->tokens.n_top; i++) {
+        const struct proto_token *t = &e->tokens.top[i];
         msgpack_pack_array(&w->pk, 3);
         msgpack_pack_int32(&w->pk, t->id);
         msgpack_pack_float(&w->pk, t->logprob);
@@ -29,12 +29,12 @@ static void put_text_event(struct writer *w, const struct proto_event *e)
     writer_u64(w, "index", e->index);
     writer_cstring(w, "channel", e->channel ? e->channel : "answer");
     writer_clean(w, "text", &e->text);
-    if (e->ids) put_ids(w, e);
-    if (e->n_top) put_top(w, e);
-    if (!e->logprobs) return;
+    if (e->tokens.ids) put_ids(w, e);
+    if (e->tokens.n_top) put_top(w, e);
+    if (!e->tokens.logprobs) return;
     writer_key(w, "logprobs");
-    msgpack_pack_array(&w->pk, e->n_ids);
-    for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_float(&w->pk, e->logprobs[i]);
+    msgpack_pack_array(&w->pk, e->tokens.n);
+    for (size_t i = 0; i < e->tokens.n; i++) msgpack_pack_float(&w->pk, e->tokens.logprobs[i]);
 }
 
 static void put_call(struct writer *w, const struct proto_event *e)
@@ -205,7 +205,7 @@ static void put_event(struct writer *w, const struct proto_event *e)
 int proto_write_event(struct buf *out, const struct proto_event *e)
 {
     struct writer w;
-    writer_init(&w, out, WRITER_ELEMS_FIXED + 2 * e->n_ids + 4 * e->n_top + 9 * e->n_media + e->vectors.n);
+    writer_init(&w, out, WRITER_ELEMS_FIXED + 2 * e->tokens.n + 4 * e->tokens.n_top + 9 * e->n_media + e->vectors.n);
     put_event(&w, e);
     return writer_finish(&w);
 }

@@ -334,10 +334,10 @@ void proto_event_fini(struct proto_event *e)
     proto_text_fini(&e->sessions);
     proto_text_fini(&e->next);
     proto_call_fini(&e->part.call);
-    free(e->ids);
-    free(e->logprobs);
-    for (size_t i = 0; i < e->n_top; i++) proto_text_fini(&e->top[i].text);
-    free(e->top);
+    free(e->tokens.ids);
+    free(e->tokens.logprobs);
+    for (size_t i = 0; i < e->tokens.n_top; i++) proto_text_fini(&e->tokens.top[i].text);
+    free(e->tokens.top);
     free(e->media);
     proto_vectors_fini(&e->vectors);
     *e = (struct proto_event){0};

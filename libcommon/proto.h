@@ -302,6 +302,14 @@ enum proto_feature {
 };
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
+/* Of text; its ids also of tokens. */
+struct proto_event_tokens {
+    int32_t *ids;    /* [n], owned */
+    float *logprobs; /* [n] or NULL, owned */
+    size_t n, n_top;
+    struct proto_token *top; /* [n_top], owned: the sampled token, then the most likely ones */
+};
+
 struct proto_event {
     enum proto_event_type type;
     uint64_t id;    /* 0: about the connection, not a request */
@@ -311,13 +319,10 @@ struct proto_event {
     uint32_t version, features, position;
     /* prefill */
     uint64_t done, total, cached;
-    /* text, detokenized: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
+    /* text, detokenized: whole UTF-8; tokens when asked for (a text event may then have an empty text) */
     struct proto_text text;
     const char *channel; /* static: "answer", "thinking", "other"; NULL is written as "answer" */
-    int32_t *ids;        /* [n_ids], owned; also of tokens */
-    float *logprobs;     /* [n_ids] or NULL, owned */
-    size_t n_ids, n_top;
-    struct proto_token *top;     /* [n_top], owned: the sampled token, then the most likely ones */
+    struct proto_event_tokens tokens;
     struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;

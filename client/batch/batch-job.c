@@ -107,11 +107,11 @@ void batch_job_again(struct batch_job *j)
 static int add_ids(struct batch_job *j, const struct proto_event *e)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && e->logprobs && i < e->n_ids; i++) {
+    for (size_t i = 0; r == 0 && e->tokens.logprobs && i < e->tokens.n; i++) {
         if (j->answer.ids.len) r = buf_puts(&j->answer.ids, ",");
-        if (r == 0) r = buf_printf(&j->answer.ids, "%" PRId32, e->ids[i]);
+        if (r == 0) r = buf_printf(&j->answer.ids, "%" PRId32, e->tokens.ids[i]);
         if (r == 0 && j->answer.logprobs.len) r = buf_puts(&j->answer.logprobs, ",");
-        if (r == 0) r = json_put_float(&j->answer.logprobs, e->logprobs[i]);
+        if (r == 0) r = json_put_float(&j->answer.logprobs, e->tokens.logprobs[i]);
     }
     return r;
 }

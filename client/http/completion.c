@@ -126,7 +126,7 @@ static int on_text(struct completion *c, const struct proto_event *e)
     struct exchange *x = c->exchange;
     if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
     c->texts++;
-    if (e->text.len == 0 && e->n_top == 0) return 0;
+    if (e->text.len == 0 && e->tokens.n_top == 0) return 0;
     if (c->n == 1 && e->text.len) measure(c);
     if (c->stream) {
         int r = open_stream(c);

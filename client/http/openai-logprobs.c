@@ -84,11 +84,12 @@ json_t *logprobs_of_event(const struct proto_event *e)
 {
     json_t *list = json_array(), *likely, *token;
     /* A token without text ends the answer, and is no part of it. */
-    if (!list || e->n_top == 0 || e->top[0].text.len == 0) return list;
+    if (!list || e->tokens.n_top == 0 || e->tokens.top[0].text.len == 0) return list;
     int r = 0;
     likely = json_array();
-    for (size_t i = 1; r == 0 && i < e->n_top; i++) r = json_array_append_new(likely, token_of(&e->top[i]));
-    token = token_of(&e->top[0]);
+    for (size_t i = 1; r == 0 && i < e->tokens.n_top; i++)
+        r = json_array_append_new(likely, token_of(&e->tokens.top[i]));
+    token = token_of(&e->tokens.top[0]);
     if (json_object_set_new(token, "top_logprobs", likely) < 0) r = -1;
     if (json_array_append_new(list, token) == 0 && r == 0) return list;
     json_decref(list);

@@ -12,7 +12,7 @@
 static json_t *list_of(const struct proto_event *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < e->n_ids; i++) json_whole_append(list, json_integer(e->ids[i]));
+    for (size_t i = 0; i < e->tokens.n; i++) json_whole_append(list, json_integer(e->tokens.ids[i]));
     return list;
 }
 

@@ -14,13 +14,13 @@ static int add_logprobs(struct core *core, const struct proto_generate *g, int32
                         struct proto_event *ev)
 {
     struct top_row all = {.logits = row, .vocab = core->model.vocab};
-    ev->ids = malloc(sizeof(*ev->ids));
-    ev->logprobs = malloc(sizeof(*ev->logprobs));
-    if (!ev->ids || !ev->logprobs) return -ENOMEM;
+    ev->tokens.ids = malloc(sizeof(*ev->tokens.ids));
+    ev->tokens.logprobs = malloc(sizeof(*ev->tokens.logprobs));
+    if (!ev->tokens.ids || !ev->tokens.logprobs) return -ENOMEM;
     backend_logsumexp(core->model.backend, row, &all.max, &all.lse);
-    ev->ids[0] = id;
-    ev->logprobs[0] = (row[id] - all.max) - all.lse;
-    ev->n_ids = 1;
+    ev->tokens.ids[0] = id;
+    ev->tokens.logprobs[0] = (row[id] - all.max) - all.lse;
+    ev->tokens.n = 1;
     return g->top_logprobs < 0 ? 0 : top_tokens(ev, core->model.tokenizer, &all, id, (uint32_t)g->top_logprobs);
 }
 

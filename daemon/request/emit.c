@@ -26,7 +26,7 @@ static void emit_call(struct request *r, const struct seq *s, struct output_even
 void emit_output(struct request *r, const struct seq *s, struct output_step *out, struct proto_event *first)
 {
     if (out->warning) emit_warning(r, s, out->warning, strlen(out->warning));
-    if (first && first->ids && (out->n == 0 || strcmp(out->events[0].channel, CHANNEL_TOOL_CALL) == 0)) {
+    if (first && first->tokens.ids && (out->n == 0 || strcmp(out->events[0].channel, CHANNEL_TOOL_CALL) == 0)) {
         request_emit(r, s, first);
         first = NULL;
     }

@@ -39,7 +39,7 @@ static void finish(struct request *r, int result)
         answer_fail(r, NULL, result, request_job_error(r));
         return;
     }
-    r->end = (struct proto_event){.type = PROTO_EV_TOKENS, .ids = r->tokens.ids, .n_ids = r->tokens.n};
+    r->end = (struct proto_event){.type = PROTO_EV_TOKENS, .tokens.ids = r->tokens.ids, .tokens.n = r->tokens.n};
     r->tokens.ids = NULL; /* the event's now */
     request_end(r, NULL);
 }

@@ -22,8 +22,8 @@ static int add(struct proto_event *e, const struct tokenizer *t, const struct to
 {
     size_t len;
     const char *piece = tokenizer_piece(t, id, &len);
-    if (e->n_top == 0 && tokenizer_is_control(t, id)) len = 0;
-    struct proto_token *x = &e->top[e->n_top++];
+    if (e->tokens.n_top == 0 && tokenizer_is_control(t, id)) len = 0;
+    struct proto_token *x = &e->tokens.top[e->tokens.n_top++];
     *x = (struct proto_token){.id = id, .logprob = (row->logits[id] - row->max) - row->lse};
     return proto_text_set(&x->text, len ? piece : "", len);
 }
@@ -33,8 +33,8 @@ int top_tokens(struct proto_event *e, const struct tokenizer *t, const struct to
     int32_t best[PROTO_TOP_MAX];
     assert(n <= PROTO_TOP_MAX);
     uint32_t have = select_best(best, row, n);
-    e->top = calloc((size_t)have + 1, sizeof(*e->top));
-    int r = e->top ? add(e, t, row, id) : -ENOMEM;
+    e->tokens.top = calloc((size_t)have + 1, sizeof(*e->tokens.top));
+    int r = e->tokens.top ? add(e, t, row, id) : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < have; i++) r = add(e, t, row, best[i]);
     return r;
 }

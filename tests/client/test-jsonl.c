@@ -58,7 +58,7 @@ static void test_text(void **state)
 
     line(&e, "", false, "{\"event\":\"text\",\"text\":\"a\\\"\\n\"}\n");
     line(&e, "", true, "{\"event\":\"text\",\"text\":\"a\\\"\\n\",\"ids\":[],\"logprobs\":[]}\n");
-    e = (struct proto_event){.type = PROTO_EV_TEXT, .ids = ids, .logprobs = lps, .n_ids = 3};
+    e = (struct proto_event){.type = PROTO_EV_TEXT, .tokens.ids = ids, .tokens.logprobs = lps, .tokens.n = 3};
     line(&e, "", true,
          "{\"event\":\"text\",\"text\":\"\",\"ids\":[5,-1,70000],\"logprobs\":[-0.5,-0.99999994,null]}\n");
 }

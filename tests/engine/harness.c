@@ -281,12 +281,12 @@ static void note_text(struct answer *a, const struct proto_event *ev)
 {
     a->texts++;
     if (ev->text.len) assert_int_equal(buf_append(&a->text, ev->text.data, ev->text.len), 0);
-    for (size_t i = 0; i < ev->n_ids; i++) {
+    for (size_t i = 0; i < ev->tokens.n; i++) {
         a->ids = realloc(a->ids, (a->n + 1) * sizeof(*a->ids));
         a->logprobs = realloc(a->logprobs, (a->n + 1) * sizeof(*a->logprobs));
         assert_true(a->ids && a->logprobs);
-        a->ids[a->n] = ev->ids[i];
-        a->logprobs[a->n++] = ev->logprobs[i];
+        a->ids[a->n] = ev->tokens.ids[i];
+        a->logprobs[a->n++] = ev->tokens.logprobs[i];
     }
 }
 

@@ -767,12 +767,12 @@ static void one_large_event_passes(void **state)
 static void event_over_the_limits_becomes_an_error(void **state)
 {
     struct fixture *g = *state;
-    struct proto_event e = {.type = PROTO_EV_TOKENS, .id = 3, .n_ids = PROTO_ELEMS_MAX + 1};
+    struct proto_event e = {.type = PROTO_EV_TOKENS, .id = 3, .tokens.n = PROTO_ELEMS_MAX + 1};
 
     greet(g);
-    e.ids = calloc(e.n_ids, sizeof *e.ids);
+    e.tokens.ids = calloc(e.tokens.n, sizeof *e.tokens.ids);
     conn_send(g->conn, &e);
-    free(e.ids);
+    free(e.tokens.ids);
     expect_error(g, 3, EMSGSIZE, "limit");
     expect_open(g);
 }
@@ -781,13 +781,13 @@ static void event_over_the_limits_becomes_an_error(void **state)
 static void error_stands_for_its_answer(void **state)
 {
     struct fixture *g = *state;
-    struct proto_event text = {.type = PROTO_EV_TEXT, .id = 3, .index = 5, .n_ids = PROTO_ELEMS_MAX + 1};
+    struct proto_event text = {.type = PROTO_EV_TEXT, .id = 3, .index = 5, .tokens.n = PROTO_ELEMS_MAX + 1};
     struct proto_event done = {.type = PROTO_EV_DONE, .id = 3, .index = 2, .more = true}, e;
 
     greet(g);
-    text.ids = calloc(text.n_ids, sizeof *text.ids);
+    text.tokens.ids = calloc(text.tokens.n, sizeof *text.tokens.ids);
     conn_send(g->conn, &text);
-    free(text.ids);
+    free(text.tokens.ids);
     assert_true(next(g, &e));
     assert_int_equal(e.type, PROTO_EV_ERROR);
     assert_int_equal(e.code, EMSGSIZE);

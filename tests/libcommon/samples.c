@@ -209,13 +209,13 @@ void sample_request(unsigned i, struct proto_request *r)
 static void likely_tokens(struct proto_event *e)
 {
     static const char *const texts[] = {" word", "", "\xe2\x82"};
-    e->n_top = 3;
-    e->top = calloc(3, sizeof *e->top);
-    assert_non_null(e->top);
+    e->tokens.n_top = 3;
+    e->tokens.top = calloc(3, sizeof *e->tokens.top);
+    assert_non_null(e->tokens.top);
     for (int i = 0; i < 3; i++) {
-        e->top[i].id = i ? INT32_MAX - i : 0;
-        e->top[i].logprob = -0.1f * (float)i;
-        set(&e->top[i].text, texts[i]);
+        e->tokens.top[i].id = i ? INT32_MAX - i : 0;
+        e->tokens.top[i].logprob = -0.1f * (float)i;
+        set(&e->tokens.top[i].text, texts[i]);
     }
 }
 
@@ -251,14 +251,14 @@ static void done_event(struct proto_event *e)
 
 static void token_lists(struct proto_event *e, bool logprobs)
 {
-    e->n_ids = 4;
-    e->ids = malloc(4 * sizeof *e->ids);
-    assert_non_null(e->ids);
-    memcpy(e->ids, (const int32_t[]){0, 127, 49151, INT32_MAX}, 4 * sizeof *e->ids);
+    e->tokens.n = 4;
+    e->tokens.ids = malloc(4 * sizeof *e->tokens.ids);
+    assert_non_null(e->tokens.ids);
+    memcpy(e->tokens.ids, (const int32_t[]){0, 127, 49151, INT32_MAX}, 4 * sizeof *e->tokens.ids);
     if (!logprobs) return;
-    e->logprobs = malloc(4 * sizeof *e->logprobs);
-    assert_non_null(e->logprobs);
-    memcpy(e->logprobs, (const float[]){-0.0f, -0.1f, -INFINITY, -1e-45f}, 4 * sizeof *e->logprobs);
+    e->tokens.logprobs = malloc(4 * sizeof *e->tokens.logprobs);
+    assert_non_null(e->tokens.logprobs);
+    memcpy(e->tokens.logprobs, (const float[]){-0.0f, -0.1f, -INFINITY, -1e-45f}, 4 * sizeof *e->tokens.logprobs);
 }
 
 static void vectors_event(struct proto_event *e)

@@ -654,7 +654,7 @@ static void events_that_are_wrong(void **state)
 
         if (r != -EINVAL) fail_msg("%s: %d", bad[i][0], r);
         assert_string_equal(error_text(r), bad[i][1]);
-        assert_null(e.ids);
+        assert_null(e.tokens.ids);
     }
 }
 

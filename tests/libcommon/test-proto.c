@@ -200,16 +200,17 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->done == b->done && a->total == b->total && a->cached == b->cached);
     same_text(&a->text, &b->text);
     assert_string_equal(a->channel, b->channel);
-    assert_int_equal(a->n_ids, b->n_ids);
-    assert_int_equal(!a->ids, !b->ids);
-    assert_int_equal(!a->logprobs, !b->logprobs);
-    if (a->ids) assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
-    if (a->logprobs) assert_memory_equal(a->logprobs, b->logprobs, a->n_ids * sizeof *a->logprobs);
-    assert_int_equal(a->n_top, b->n_top);
-    for (size_t i = 0; i < a->n_top; i++) {
-        assert_int_equal(a->top[i].id, b->top[i].id);
-        assert_memory_equal(&a->top[i].logprob, &b->top[i].logprob, sizeof(float));
-        same_text(&a->top[i].text, &b->top[i].text);
+    assert_int_equal(a->tokens.n, b->tokens.n);
+    assert_int_equal(!a->tokens.ids, !b->tokens.ids);
+    assert_int_equal(!a->tokens.logprobs, !b->tokens.logprobs);
+    if (a->tokens.ids) assert_memory_equal(a->tokens.ids, b->tokens.ids, a->tokens.n * sizeof *a->tokens.ids);
+    if (a->tokens.logprobs)
+        assert_memory_equal(a->tokens.logprobs, b->tokens.logprobs, a->tokens.n * sizeof *a->tokens.logprobs);
+    assert_int_equal(a->tokens.n_top, b->tokens.n_top);
+    for (size_t i = 0; i < a->tokens.n_top; i++) {
+        assert_int_equal(a->tokens.top[i].id, b->tokens.top[i].id);
+        assert_memory_equal(&a->tokens.top[i].logprob, &b->tokens.top[i].logprob, sizeof(float));
+        same_text(&a->tokens.top[i].text, &b->tokens.top[i].text);
     }
     assert_int_equal(a->part.number, b->part.number);
     assert_int_equal(a->part.withdrawn, b->part.withdrawn);
@@ -463,9 +464,9 @@ static void what_is_too_large_leaves_the_buffer(void **state)
     assert_int_equal(out.len, 6);
     proto_request_fini(&r);
 
-    e.n_ids = PROTO_ELEMS_MAX;
-    e.ids = calloc(e.n_ids, sizeof *e.ids);
-    assert_non_null(e.ids);
+    e.tokens.n = PROTO_ELEMS_MAX;
+    e.tokens.ids = calloc(e.tokens.n, sizeof *e.tokens.ids);
+    assert_non_null(e.tokens.ids);
     assert_int_equal(proto_write_event(&out, &e), -EMSGSIZE);
     assert_string_equal(out.data, "before");
     proto_event_fini(&e);
@@ -485,19 +486,19 @@ static void what_is_too_large_leaves_the_buffer(void **state)
 
 static void a_long_list_of_ids_goes_round(void **state)
 {
-    struct proto_event a = {.type = PROTO_EV_TOKENS, .id = 1, .n_ids = 49000}, b;
+    struct proto_event a = {.type = PROTO_EV_TOKENS, .id = 1, .tokens.n = 49000}, b;
     struct buf out = BUF_INIT;
     const char *body;
     size_t len;
 
-    a.ids = calloc(a.n_ids, sizeof *a.ids);
-    assert_non_null(a.ids);
-    for (size_t i = 0; i < a.n_ids; i++) a.ids[i] = (int32_t)(i * 3);
+    a.tokens.ids = calloc(a.tokens.n, sizeof *a.tokens.ids);
+    assert_non_null(a.tokens.ids);
+    for (size_t i = 0; i < a.tokens.n; i++) a.tokens.ids[i] = (int32_t)(i * 3);
     assert_int_equal(proto_write_event(&out, &a), 0);
     body = body_of(&out, &len);
     assert_int_equal(proto_read_event(&b, body, len), 0);
-    assert_int_equal(b.n_ids, a.n_ids);
-    assert_memory_equal(a.ids, b.ids, a.n_ids * sizeof *a.ids);
+    assert_int_equal(b.tokens.n, a.tokens.n);
+    assert_memory_equal(a.tokens.ids, b.tokens.ids, a.tokens.n * sizeof *a.tokens.ids);
     proto_event_fini(&a);
     proto_event_fini(&b);
     buf_fini(&out);

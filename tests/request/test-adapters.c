@@ -22,8 +22,8 @@ static void invocation(struct harness *h, int32_t ids[2])
     assert_int_equal(proto_text_set(&r.text, call, 2), 0);
     harness_start(h);
     struct answer *a = harness_run(h, &r);
-    assert_int_equal(a->last.n_ids, 2);
-    memcpy(ids, a->last.ids, 2 * sizeof(*ids));
+    assert_int_equal(a->last.tokens.n, 2);
+    memcpy(ids, a->last.tokens.ids, 2 * sizeof(*ids));
     harness_stop(h);
 }
 

@@ -295,7 +295,7 @@ static void test_shared_work(void **state)
     harness_start(h);
     struct proto_request q = harness_simple(PROTO_TOKENIZE);
     assert_int_equal(proto_text_set(&q.text, text, n), 0);
-    beginning = harness_run(h, &q)->last.n_ids;
+    beginning = harness_run(h, &q)->last.tokens.n;
     for (unsigned i = 0; i < 12; i++) {
         char all[1300];
         snprintf(all, sizeof(all), "%s and %u", text, i);

@@ -247,9 +247,9 @@ static void test_tokenize(void **state)
         struct answer *a = harness_run(h, &r);
         assert_int_equal(a->last.type, PROTO_EV_TOKENS);
         if (special)
-            assert_int_equal(a->last.n_ids, 1);
+            assert_int_equal(a->last.tokens.n, 1);
         else
-            assert_true(a->last.n_ids > 1);
+            assert_true(a->last.tokens.n > 1);
     }
 }
 

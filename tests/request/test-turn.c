@@ -37,7 +37,7 @@ static int32_t control_id(struct harness *h, const char *piece)
     r.special = true;
     struct answer *a = harness_run(h, &r);
     assert_int_equal(a->last.type, PROTO_EV_TOKENS);
-    return a->last.n_ids == 1 ? a->last.ids[0] : -1;
+    return a->last.tokens.n == 1 ? a->last.tokens.ids[0] : -1;
 }
 
 /*

@@ -21,7 +21,20 @@ struct values {
     size_t query, key;
     const unsigned *lo, *hi; /* visible keys of each query */
     float *o;                /* [dim] of each query */
+    const void *soon;        /* values that are read soon, and prefetched; NULL: none */
 };
+
+V size_t value_bytes(enum kern_kv kv)
+{
+    return kv == KERN_KV_F32 ? 4 : kv == KERN_KV_F16 ? 2 : 1;
+}
+
+V void prefetch_values(const struct values *y, size_t at, size_t n)
+{
+    const size_t bytes = value_bytes(y->kv);
+    UNROLL
+    for (size_t i = 0; i < n * bytes; i += 64) _mm_prefetch((const char *)y->soon + at * bytes + i, _MM_HINT_T0);
+}
 
 /* Keys of a block. */
 struct keys {
@@ -46,6 +59,7 @@ V void add_values(unsigned nq, unsigned nd, const struct values *y, unsigned i0,
     }
     for (unsigned j = k.lo; j < k.hi; j++) {
         v16 x[PV_D];
+        if (y->soon) prefetch_values(y, j * dim + d0, 16 * nd);
         UNROLL
         for (unsigned d = 0; d < nd; d++) {
             size_t at = j * dim + d0 + 16 * d;

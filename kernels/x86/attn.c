@@ -10,13 +10,14 @@
 #else
 #define TILE_Q 2
 #endif
-#define FEW_Q   4   /* queries that wait for memory */
-#define SOON    3   /* blocks that these prefetch */
+#define NEAR    2   /* halves of blocks (keys or values) that scores() prefetches into the first cache */
+#define SOON    4   /* these, and those behind them for the second cache */
 #define MAX_DIM 256 /* of a block that is widened once for many queries */
 
 struct state {
     const struct kern_attn *a;
-    const void *soon[SOON]; /* blocks that scores() prefetches for few queries; NULL: no more */
+    const void *soon[SOON]; /* halves of blocks that scores() prefetches; NULL: none */
+    const void *soon_v;     /* values that the product p·v prefetches; NULL: none */
     struct ahead *ahead;
     size_t first, pos;               /* query of the tile; position of the block's first key */
     unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
@@ -31,14 +32,15 @@ V v16 biased(const struct kern_attn *a, size_t i, v16 s, size_t pos)
     return v16_fma(v16_set1(-a->slope[i]), v16_max(d, v16_sub(v16_set1(0), d)), s);
 }
 
-/* Few queries wait for memory: prefetch row @i of the blocks that are read after this one's keys. */
+/* Few queries wait for memory: prefetch row @i of the halves of blocks that are read soon. */
 V void prefetch_rows(const uint8_t *const *soon, size_t i, enum kern_kv kv)
 {
-    const size_t bytes = KV_BLOCK * (kv == KERN_KV_F32 ? 4 : kv == KERN_KV_F16 ? 2 : 1);
+    const size_t bytes = KV_BLOCK * value_bytes(kv);
     UNROLL
     for (unsigned n = 0; n < SOON; n++) {
         UNROLL
-        for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)soon[n] + i * bytes + at, _MM_HINT_T0);
+        for (size_t at = 0; at < bytes; at += 64)
+            _mm_prefetch((const char *)soon[n] + i * bytes + at, n < NEAR ? _MM_HINT_T0 : _MM_HINT_T1);
     }
 }
 
@@ -54,8 +56,12 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
         q[i] = a->q[s->first + i];
         acc[i][0] = acc[i][1] = v16_set1(0);
     }
+    bool waits = false;
     UNROLL
-    for (unsigned i = 0; i < SOON; i++) soon[i] = s->soon[i] ? s->soon[i] : k;
+    for (unsigned i = 0; i < SOON; i++) {
+        waits |= s->soon[i] != NULL;
+        soon[i] = s->soon[i] ? s->soon[i] : k;
+    }
     for (size_t d = 0, end; d < a->dim; d = end) {
         v16 d0 = v16_set1(1), d1 = d0;
         end = a->dim;
@@ -65,7 +71,7 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
             if (end - d > KV_GROUP) end = d + KV_GROUP;
         }
         for (size_t j = d; j < end; j++) {
-            if (nq <= FEW_Q)
+            if (waits)
                 prefetch_rows(soon, j, kv);
             else if (s->ahead && s->ahead->lines)
                 prefetch_ahead(s->ahead);
@@ -155,9 +161,10 @@ V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k
     scores(nq, s, k, kv);
     memset(s->soon, 0, sizeof(s->soon));
     softmax(nq, s);
-    const struct values y = {v, kv, width(a), s->p[0], KV_BLOCK, 1, s->lo, s->hi, a->o + first * width(a)};
+    struct values y = {v, kv, width(a), s->p[0], KV_BLOCK, 1, s->lo, s->hi, a->o + first * width(a), s->soon_v};
+    s->soon_v = NULL;
     if (nq % PV_Q == 0) {
-        for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, &y, i);
+        for (unsigned i = 0; i < nq; i += PV_Q, y.soon = NULL) add_together(PV_Q, &y, i);
     } else {
         add_together(nq, &y, 0); /* nq < PV_Q */
     }
@@ -248,15 +255,29 @@ static __attribute__((noinline)) void shared_q8(const struct kern_attn *a)
     attn_shared(a, KERN_KV_Q8);
 }
 
-/* The values of the first block, and keys and values of the block behind each, are read soon. */
+/* Keys of block @i, also of those behind the last one. NULL: none is known. */
+V const void *keys_of(const struct kern_attn *a, size_t i)
+{
+    if (i < a->n_blocks) return a->k[i];
+    return i - a->n_blocks < a->n_soon ? a->soon[i - a->n_blocks] : NULL;
+}
+
+V const void *values_of(const struct kern_attn *a, size_t i, enum kern_kv kv)
+{
+    const uint8_t *k = keys_of(a, i);
+    if (i < a->n_blocks) return a->v[i];
+    return k ? k + kern_kv_bytes(kv, a->dim) : NULL;
+}
+
+/* During block @ib the one behind it is prefetched into the first cache, and the next into the second; during the first
+ * block also its own values. */
 V void look_ahead(struct state *s, size_t ib, enum kern_kv kv)
 {
-    const struct kern_attn *a = s->a;
-    const bool more = ib + 1 < a->n_blocks;
-    const void *k = more ? a->k[ib + 1] : a->n_soon ? a->soon[0] : NULL;
-    const void *v = more ? a->v[ib + 1] : k ? (const uint8_t *)k + kern_kv_bytes(kv, a->dim) : NULL;
-    s->soon[0] = k, s->soon[1] = v;
-    s->soon[2] = ib ? NULL : a->v[0];
+    s->soon[0] = keys_of(s->a, ib + 1);
+    s->soon[1] = ib ? NULL : s->a->v[0];
+    s->soon[2] = keys_of(s->a, ib + 2);
+    s->soon[3] = values_of(s->a, ib + 2, kv);
+    s->soon_v = values_of(s->a, ib + 1, kv);
 }
 
 /* Many queries read a copy of the block that is widened to f32, unless it is f32. */

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define SHARED_LEAST 4  /* blocks that make it worth to compute several sequences together */
-#define SOON_MOST    64 /* blocks that are prefetched during those that are shared */
+#define SOON_MOST    64 /* blocks that are prefetched during those that are shared, */
+#define SOON_FEW     2  /* and during others */
 
 struct wave {
     struct pass *p;
@@ -305,7 +306,7 @@ static void attend(const struct pass *p, const struct attn_item *item, const str
         x.span = span_of(p, tile, &t[x.first], x.n, item->part);
         x.more = shared;
         if (shared) x.span.from = shared;
-        const struct soon soon = find_soon(p, item, next, x.first + x.n, 1);
+        const struct soon soon = find_soon(p, item, next, x.first + x.n, SOON_FEW);
         x.soon = soon.block, x.n_soon = soon.n;
         if (!shared || x.span.to > shared) attend_to(p, tile, item, thread, x);
     }

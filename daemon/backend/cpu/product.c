@@ -105,7 +105,9 @@ static void products(struct job *j, uint32_t rows)
 {
     for (uint32_t i = 0; i < j->n; i++) j->units += j->set[i].m->n_panels;
     if (!j->groups) cut_rows(j, rows);
-    run_job(j, run_products, j->rows > FEW ? 2 : 1, PANELS_GRAIN); /* most tiles of several tokens are pairs */
+    /* Most tiles of several tokens are pairs. A thread with few panels would often wait for another one's last pair. */
+    const bool pairs = j->rows > FEW && j->units * j->n_groups >= compute_pool_threads(j->p->c->pool) * PANELS_GRAIN;
+    run_job(j, run_products, pairs ? 2 : 1, PANELS_GRAIN);
 }
 
 void cpu_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in, uint32_t rows)

@@ -22,9 +22,21 @@ static int describe(struct cuda_device *d)
     d->driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->id);
     d->driver->cuDeviceGetAttribute(&d->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->id);
     snprintf(d->name, sizeof(d->name), "%s, sm_%d%d", name, major, minor);
-    d->early =
-        major == 9; /* its own code, whose kernels wait by themselves (device.cuh); other devices translate PTX */
     return major >= 8 ? 0 : error_say(-ENODEV, "%s: too old; sm_80 or later is needed", d->name);
+}
+
+/* Which code the driver has taken: that of sm_90a, whose kernels wait by themselves (device.cuh), or the PTX of sm_80
+ * that it translates for other devices, and for all with CUDA_FORCE_PTX_JIT=1. */
+static int find_code(struct cuda_device *d)
+{
+    CUfunction f = NULL;
+    int version = 0;
+    int r = cuda_kernel(d, &f, "cuda_norm", 0);
+    if (!r)
+        r = cuda_result(d, d->driver->cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, f),
+                        "cannot look at the kernels");
+    d->early = version == 90;
+    return r;
 }
 
 static int load_modules(struct cuda_device *d)
@@ -32,7 +44,7 @@ static int load_modules(struct cuda_device *d)
     int r = 0;
     for (size_t i = 0; !r && cuda_images[i]; i++)
         r = cuda_result(d, d->driver->cuModuleLoadData(&d->modules[i], cuda_images[i]), "cannot load the kernels");
-    return r;
+    return r ? r : find_code(d);
 }
 
 int cuda_device_open(struct cuda_device *d, unsigned number)

@@ -21,7 +21,7 @@ struct cuda_device {
     CUmodule modules[CUDA_MODULES];
     char name[96]; /* "NVIDIA H100 …, sm_90" */
     int processors;
-    unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it */
+    unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it; code of sm_90a */
 };
 
 /* Code of the kernels, as nvcc made it: NULL behind the last. */

@@ -35,6 +35,7 @@
     X(cuModuleLoadData)                                                                                                \
     X(cuModuleUnload)                                                                                                  \
     X(cuModuleGetFunction)                                                                                             \
+    X(cuFuncGetAttribute)                                                                                              \
     X(cuFuncSetAttribute)                                                                                              \
     X(cuLaunchKernelEx)                                                                                                \
     X(cuStreamBeginCapture)                                                                                            \

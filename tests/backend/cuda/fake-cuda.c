@@ -6,10 +6,11 @@
  *   fail=NAME:N:CODE  the Nth call of NAME (a function, or "any") returns CODE, and so does each later call of any
  *                     function: a device that is lost. fail1=…: that call alone
  *   major=N, version=N, devices=N, memory=MIB   what the device and the driver say they are
+ *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
  *
- * fake_cuda_set takes new settings; fake_cuda_calls counts the calls since then, fake_cuda_live what is allocated, until
- * fake_cuda_forget.
+ * fake_cuda_set takes new settings; fake_cuda_calls counts the calls since then, fake_cuda_live what is allocated,
+ * until fake_cuda_forget.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ void fake_cuda_forget(void);
 static struct {
     char name[64];
     long at, code, calls, of_name, live;
-    long major, version, devices;
+    long major, version, devices, ptx;
     size_t memory, used;
     bool forever, lost;
     void *real;
@@ -49,6 +50,7 @@ static void set(const char *s)
     sscanf(s, "major=%ld", &fake.major);
     sscanf(s, "version=%ld", &fake.version);
     sscanf(s, "devices=%ld", &fake.devices);
+    sscanf(s, "ptx=%ld", &fake.ptx);
     if (sscanf(s, "memory=%zu", &fake.memory) == 1) fake.memory <<= 20;
     if (sscanf(s, "real=%4095[^,]", file) == 1) fake.real = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
@@ -165,6 +167,17 @@ static CUresult put(int *to, long value)
     return CUDA_SUCCESS;
 }
 
+static long code_version(void)
+{
+    return fake.ptx ? fake.ptx : fake.major * 10;
+}
+
+/* Other code does not wait for the kernels before it. */
+static CUresult launch(const CUlaunchConfig *c)
+{
+    return c->numAttrs && code_version() != 90 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
 static CUresult say(const char **out)
 {
     *out = "the fake driver fails";
@@ -187,14 +200,14 @@ static CUresult say(const char **out)
 FUNCTION(cuInit, (unsigned flags), (flags), CUDA_SUCCESS)
 FUNCTION(cuDriverGetVersion, (int *v), (v), put(v, fake.version))
 FUNCTION(cuDeviceGetCount, (int *n), (n), put(n, fake.devices))
-FUNCTION(cuDeviceGet, (CUdevice *d, int i), (d, i), put(d, i))
+FUNCTION(cuDeviceGet, (CUdevice * d, int i), (d, i), put(d, i))
 FUNCTION(cuDeviceGetName, (char *s, int n, CUdevice d), (s, n, d), (snprintf(s, (size_t)n, "fake"), CUDA_SUCCESS))
 FUNCTION(cuDeviceGetAttribute, (int *v, CUdevice_attribute a, CUdevice d), (v, a, d), put(v, attribute(a)))
-FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext *c, CUdevice d), (c, d), made(c))
+FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice d), (c, d), made(c))
 FUNCTION(cuDevicePrimaryCtxRelease, (CUdevice d), (d), gone())
 FUNCTION(cuCtxSetCurrent, (CUcontext c), (c), CUDA_SUCCESS)
-FUNCTION(cuMemGetInfo, (size_t *left, size_t *all), (left, all), memory_info(left, all))
-FUNCTION(cuMemAlloc, (CUdeviceptr *p, size_t n), (p, n), allocate(p, n))
+FUNCTION(cuMemGetInfo, (size_t * left, size_t *all), (left, all), memory_info(left, all))
+FUNCTION(cuMemAlloc, (CUdeviceptr * p, size_t n), (p, n), allocate(p, n))
 FUNCTION(cuMemFree, (CUdeviceptr p), (p), release((void *)p))
 FUNCTION(cuMemHostAlloc, (void **p, size_t n, unsigned f), (p, n, f), allocate(p, n))
 FUNCTION(cuMemFreeHost, (void *p), (p), release(p))
@@ -215,8 +228,9 @@ FUNCTION(cuModuleLoadData, (CUmodule * m, const void *image), (m, image), made(m
 FUNCTION(cuModuleUnload, (CUmodule m), (m), gone())
 FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name),
          (*f = (CUfunction)(void *)&fake, CUDA_SUCCESS))
+FUNCTION(cuFuncGetAttribute, (int *v, CUfunction_attribute a, CUfunction f), (v, a, f), put(v, code_version()))
 FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), CUDA_SUCCESS)
-FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), CUDA_SUCCESS)
+FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), launch(c))
 FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), CUDA_SUCCESS)
 FUNCTION(cuStreamEndCapture, (CUstream s, CUgraph *g), (s, g), made(g))
 FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * x, CUgraph g, unsigned long long f), (x, g, f), made(x))

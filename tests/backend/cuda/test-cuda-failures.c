@@ -169,9 +169,26 @@ static void test_each_call_of_a_step(void **state)
     backend_free(cpu);
 }
 
+/* Code that the driver translates starts no kernel before the end of the one before it, on whatever device. */
+static void test_translated_code(void **state)
+{
+    static const char *const settings[] = {"major=8", "major=10", "major=9,ptx=80"};
+    struct backend *b;
+    struct backend_seq s;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        fake_set(settings[i]);
+        assert_int_equal(open_backend(&b, "cuda"), 0);
+        backend_seq_init(&s, b, LENGTH, 5, 0);
+        assert_int_equal(run(b, &s), 0);
+        backend_seq_fini(&s);
+        backend_free(b);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_driver), cmocka_unit_test(test_each_call_of_a_start),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_driver), cmocka_unit_test(test_translated_code),
+                                       cmocka_unit_test(test_each_call_of_a_start),
                                        cmocka_unit_test(test_each_call_of_a_step)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

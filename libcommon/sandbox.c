@@ -78,7 +78,7 @@ static uint64_t rights(enum sandbox_how how)
     case SANDBOX_REMOVE:
         return LL_REMOVE_FILE;
     case SANDBOX_DEVICE:
-        return LL_READ_FILE | LL_WRITE_FILE | LL_IOCTL;
+        return LL_READ_FILE | LL_WRITE_FILE | LL_TRUNCATE | LL_IOCTL;
     }
     return 0;
 }

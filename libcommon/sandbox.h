@@ -15,7 +15,7 @@ enum sandbox_how {
     SANDBOX_WRITE,  /* below the directory: read, write, make and remove files and directories; a file: read, write */
     SANDBOX_LIST,   /* open the directory itself (to sync it) */
     SANDBOX_REMOVE, /* remove files in the directory */
-    SANDBOX_DEVICE, /* a device, or a directory's files: read, write, ioctl */
+    SANDBOX_DEVICE, /* a device, or a directory's files: read, write, truncate, ioctl */
 };
 
 struct sandbox_path {

@@ -135,6 +135,23 @@ struct kern_ssm {
     size_t n, rows, dim; /* tokens, >= 1; dim is a multiple of 16 */
 };
 
+/* Of recurrent layers. */
+struct kernels_recurrent {
+    /* Convolution of @n channels over the last @taps positions: acc starts at +0, acc = fma(w[j*ld + i], x[j][i], acc),
+     * j ascending (the oldest position first); then + bias[i] unless @bias is NULL; @silu: then acc / (1 + exp(-acc)).
+     * out[i] = acc. out may be one of x. */
+    void (*conv)(float *out, const float *const *x, const float *w, size_t ld, const float *bias, size_t taps, size_t n,
+                 bool silu);
+
+    /* delta: for each token, ascending, and each column j: u0 and u1 start at +0, u0 = fma(k_i, S_ij, u0) over even i
+     * ascending, u1 over odd i; d = (v_j - (u0 + u1) * decay) * beta; S_ij = fma(k_i, d, S_ij * decay); o_j = fma(q_i,
+     * S_ij, o_j), i ascending, from +0.
+     * ssm: for each token, ascending: decay = exp(dt * a); for each value p: u = x_p * dt, S_ip = fma(b_i, u, S_ip *
+     * decay); y0 and y1 start at +0, y0 = fma(c_i, S_ip, y0) over even i ascending, y1 over odd i; y_p = fma(x_p, d, y0
+     * + y1). */
+    void (*delta)(const struct kern_delta *a), (*ssm)(const struct kern_ssm *a);
+};
+
 struct kernels {
     const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
@@ -234,12 +251,6 @@ struct kernels {
      * where all x are -INFINITY both results are. */
     void (*logsumexp)(float *max, float *lse, const float *x, size_t n);
 
-    /* Convolution of @n channels over the last @taps positions: acc starts at +0, acc = fma(w[j*ld + i], x[j][i], acc),
-     * j ascending (the oldest position first); then + bias[i] unless @bias is NULL; @silu: then acc / (1 + exp(-acc)).
-     * out[i] = acc. out may be one of x. */
-    void (*conv)(float *out, const float *const *x, const float *w, size_t ld, const float *bias, size_t taps, size_t n,
-                 bool silu);
-
     /* out[i] = x[i] * r, r = scale / max(sqrt(ss), eps), ss as in rmsnorm. out may be x. */
     void (*l2norm)(float *out, const float *x, size_t k, float eps, float scale);
 
@@ -249,13 +260,7 @@ struct kernels {
     /* x[i] = x[i] / (1 + exp(-gate[i])). */
     void (*sigmoid_mul)(float *x, const float *gate, size_t n);
 
-    /* delta: for each token, ascending, and each column j: u0 and u1 start at +0, u0 = fma(k_i, S_ij, u0) over even i
-     * ascending, u1 over odd i; d = (v_j - (u0 + u1) * decay) * beta; S_ij = fma(k_i, d, S_ij * decay); o_j = fma(q_i,
-     * S_ij, o_j), i ascending, from +0.
-     * ssm: for each token, ascending: decay = exp(dt * a); for each value p: u = x_p * dt, S_ip = fma(b_i, u, S_ip *
-     * decay); y0 and y1 start at +0, y0 = fma(c_i, S_ip, y0) over even i ascending, y1 over odd i; y_p = fma(x_p, d, y0
-     * + y1). */
-    void (*delta)(const struct kern_delta *a), (*ssm)(const struct kern_ssm *a);
+    struct kernels_recurrent recurrent;
 };
 
 /* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".

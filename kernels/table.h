@@ -96,9 +96,9 @@
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
                      [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
-        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .mul = mul_##sfx, .conv = conv_##sfx,            \
-        .l2norm = l2norm_##sfx, .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,    \
-        .ssm = ssm_##sfx,                                                                  \
+        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .mul = mul_##sfx, .softplus = softplus_##sfx,    \
+        .sigmoid_mul = sigmoid_mul_##sfx, .l2norm = l2norm_##sfx,                                                      \
+        .recurrent = {.conv = conv_##sfx, .delta = delta_##sfx, .ssm = ssm_##sfx},                                     \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

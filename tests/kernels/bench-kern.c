@@ -137,7 +137,7 @@ static void bench_delta(const struct kernels *k, size_t heads, size_t n)
         double t0 = now();
         for (size_t h = 0; h < heads; h++) {
             a.state = s + h * D * D;
-            k->delta(&a);
+            k->recurrent.delta(&a);
         }
         double took = now() - t0;
         if (took < best) best = took;

@@ -23,8 +23,8 @@ static void one_conv(struct check *c, size_t n, size_t taps, size_t ld, bool bia
     const float *x[TAPS_MOST], *b = bias ? values(n, TAME) : NULL, *w = values((taps - 1) * ld + n, taste);
     for (size_t j = 0; j < taps; j++) x[j] = values(n, taste);
     float *want = mem(n * 4), *got = mem(n * 4);
-    c->ref->conv(want, x, w, ld, b, taps, n, act);
-    c->table->conv(got, x, w, ld, b, taps, n, act);
+    c->ref->recurrent.conv(want, x, w, ld, b, taps, n, act);
+    c->table->recurrent.conv(got, x, w, ld, b, taps, n, act);
     same_floats(got, want, n, "conv n %zu taps %zu ld %zu bias %d silu %d", n, taps, ld, bias, act);
     for (size_t i = 0; taste == TAME && i < n; i++) {
         double v = 0;
@@ -149,14 +149,14 @@ static void one_delta(struct check *c, size_t n, size_t dk, size_t dv, enum tast
     float *s[2] = {mem_copy(from, dk * dv * 4), mem_copy(from, dk * dv * 4)}, *o[2] = {mem(outs * 4), mem(outs * 4)};
     struct kern_delta a = {.q = x, .k = x + dk, .v = v, .decay = decay, .beta = beta, .o = o[0], .state = s[0]};
     a.ld = ld, a.ld_v = ld_v, a.ld_gate = ld_gate, a.ld_o = ld_o, a.n = n, a.dk = dk, a.dv = dv;
-    c->ref->delta(&a);
+    c->ref->recurrent.delta(&a);
     struct kern_delta b = a;
     b.state = s[1], b.o = o[1];
     for (size_t at = 0; at < n; at += b.n) {
         b.n = parts ? 1 + rng_below((uint32_t)(n - at)) : n;
         b.q = x + at * ld, b.k = b.q + dk, b.v = v + at * ld_v;
         b.decay = decay + at * ld_gate, b.beta = beta + at * ld_gate, b.o = o[1] + at * ld_o;
-        c->table->delta(&b);
+        c->table->recurrent.delta(&b);
     }
     same_floats(s[1], s[0], dk * dv, "delta state, n %zu dk %zu dv %zu", n, dk, dv);
     same_floats(o[1], o[0], outs, "delta o, n %zu dk %zu dv %zu", n, dk, dv);
@@ -209,13 +209,13 @@ static void one_ssm(struct check *c, size_t n, size_t rows, size_t dim, enum tas
           *y[2] = {mem(outs * 4), mem(outs * 4)};
     struct kern_ssm a = {.x = x, .b = x + dim, .c = x + dim + rows, .dt = x + width - 1, .y = y[0], .state = s[0]};
     a.a = -0.3f, a.d = 0.7f, a.ld = ld, a.ld_y = ld_y, a.n = n, a.rows = rows, a.dim = dim;
-    c->ref->ssm(&a);
+    c->ref->recurrent.ssm(&a);
     struct kern_ssm b = a;
     b.state = s[1];
     for (size_t at = 0; at < n; at += b.n) {
         b.n = parts ? 1 + rng_below((uint32_t)(n - at)) : n;
         b.x = x + at * ld, b.b = b.x + dim, b.c = b.b + rows, b.dt = b.c + rows, b.y = y[1] + at * ld_y;
-        c->table->ssm(&b);
+        c->table->recurrent.ssm(&b);
     }
     same_floats(s[1], s[0], rows * dim, "ssm state, n %zu rows %zu dim %zu", n, rows, dim);
     for (size_t t = 0; t < n; t++) same_floats(y[1] + t * ld_y, y[0] + t * ld_y, dim, "ssm y, token %zu", t);

@@ -78,7 +78,7 @@ static void scan_tokens(const struct pass *p, size_t row, uint32_t n, uint32_t h
         k->l2norm(q[t], from, dim, y->rms_eps, scale);
         k->l2norm(q[t] + HPARAMS_DELTA_MAX, from + keys, dim, y->rms_eps, 1);
     }
-    k->delta(&(struct kern_delta){.q = q[0],
+    k->recurrent.delta(&(struct kern_delta){.q = q[0],
                                   .k = q[0] + HPARAMS_DELTA_MAX,
                                   .ld = 2 * HPARAMS_DELTA_MAX,
                                   .v = x + 2 * keys + head * dim,

@@ -58,7 +58,7 @@ static void scan_tokens(const struct pass *p, const struct recurrence *r, uint32
                          .n = to - from,
                          .rows = s->state,
                          .dim = s->head_dim};
-    p->c->kern->ssm(&a);
+    p->c->kern->recurrent.ssm(&a);
 }
 
 static void scan_head(const struct pass *p, const struct recurrence *r, uint32_t head)

@@ -30,6 +30,28 @@ enum scales { PLAIN, SUB, HALVES, E8M0 }; /* enum panel_scales */
     X(w3st, 3, SUB, false, true)                                                                                       \
     X(w3ht, 3, HALVES, false, true)
 
+/* The form of a kind: @f, whose places are constants here. */
+template <int W, int S, bool M, bool T> __device__ static inline struct cuda_form known(const struct cuda_form &f)
+{
+    constexpr bool eight = S == SUB || S == HALVES || W == 2; /* blocks in a group */
+    constexpr uint32_t codes = W * 64, subs = S == SUB ? M ? 32 : 16 : S == HALVES ? 32 : S == E8M0 ? 16 : 0;
+    constexpr uint32_t all = eight ? 8 * (codes + subs) : codes + subs, halves = S == E8M0 ? 0 : M ? 64 : 32;
+    struct cuda_form k = f;
+    k.group = all + halves;
+    k.step = !eight ? 0 : W == 6 ? codes : codes + subs;
+    k.pairs = W == 6 ? 256 : 0;
+    k.bits = W == 5 ? 256 : W == 3 ? 128 : 0;
+    k.sub = !subs ? 0 : W == 6 ? 8 * codes : codes;
+    k.sub_step = !subs || !eight ? 0 : W == 6 ? subs : codes + subs;
+    k.d = S == E8M0 ? 0 : all;
+    k.m = M ? all + 32 : 0;
+    k.shift = eight ? 3 : 0;
+    if (T) return k;
+    k.bias = M ? 0 : W == 2 ? 1 : 1 << (W - 1);
+    k.unit = 1.0f;
+    return k;
+}
+
 /* The operand of one row: columns 4t … and 16 + 4t …, 4 values each. */
 struct pair {
     uint32_t lo, hi;

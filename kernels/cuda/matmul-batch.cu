@@ -201,6 +201,7 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
                                        struct cursor &c, struct feed<N> &f, const uint8_t *const piece[P],
                                        float acc[P][N][4])
 {
+    const struct cuda_form form = known<W, S, M, T>(a.m.form);
     const uint32_t from = part * CUDA_PIECE, to = min(from + CUDA_PIECE, s.blocks);
     for (uint32_t b = from; b < to; b += BLOCKS) {
         const struct stage<N> &x = ((const struct stage<N> *)s.stages)[c.stage];
@@ -209,13 +210,13 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
         c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
         struct place p[P];
 #pragma unroll
-        for (uint32_t i = 0; i < P; i++) p[i] = place_of(a.m.form, piece[i], b - from);
+        for (uint32_t i = 0; i < P; i++) p[i] = place_of(form, piece[i], b - from);
         if (b + BLOCKS <= to) {
 #pragma unroll
             for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE)
-                add_blocks<W, S, M, T, N, P, AT_ONCE>(a.m.form, x, j, p, acc);
+                add_blocks<W, S, M, T, N, P, AT_ONCE>(form, x, j, p, acc);
         } else {
-            for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1>(a.m.form, x, j, p, acc);
+            for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1>(form, x, j, p, acc);
         }
     }
 }

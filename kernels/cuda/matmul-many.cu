@@ -88,10 +88,11 @@ template <typename X> __device__ static inline int4 start_of(X)
 
 /* Block @j of a stage: the warp's share. */
 template <int W, int S, bool M, bool T, int N>
-__device__ static inline void multiply(const struct cuda_form &form, const struct stage<W, S, M, T, N> &from,
+__device__ static inline void multiply(const struct cuda_form &f, const struct stage<W, S, M, T, N> &from,
                                        uint32_t j, float acc[panels_of_warp<S, N>][N][4])
 {
     constexpr uint32_t panels = panels_of_warp<S, N>, across = PANELS / panels;
+    const struct cuda_form form = known<W, S, M, T>(f);
     const uint32_t warp = threadIdx.x / CUDA_WARP, r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
     const uint32_t panel = warp % across * panels, token = warp / across * N * 8;
     struct operand o[panels];

@@ -151,6 +151,7 @@ __device__ static inline void sum_all(const struct cuda_split &a, const struct s
                                       uint32_t fetched, struct cursor next)
 {
     const uint32_t warp = threadIdx.x / CUDA_WARP, all = s.panels * s.parts;
+    const struct cuda_form form = known<W, S, M, T>(a.m.form);
     struct cursor c = {0, 0}, stage_at = {0, 1};
     for (uint32_t i = 0; i < all; i++) {
         const uint32_t part = i % s.parts, from = part * CUDA_PIECE, to = min(from + CUDA_PIECE, s.blocks);
@@ -162,7 +163,7 @@ __device__ static inline void sum_all(const struct cuda_split &a, const struct s
 #pragma unroll
             for (uint32_t j = 0; j < EACH; j++) { /* without a branch: both at once */
                 const uint32_t own = min(b + j * WARPS + warp, to - 1);
-                sum_block<W, S, M, T, N>(a.m.form, x, place_of(a.m.form, piece, own - from), own, o[j]);
+                sum_block<W, S, M, T, N>(form, x, place_of(form, piece, own - from), own, o[j]);
             }
             bar_wait(&taken[stage_at.slot], stage_at.odd);
 #pragma unroll

@@ -216,12 +216,12 @@ template <int S, int N> struct work {
 };
 
 /* The rows of block @j of the warp's stage. */
-template <int W, int S, bool M, int N>
+template <int W, int S, bool M, bool T, int N>
 __device__ static inline struct raw_rows rows_of(const struct cuda_wide &a, const struct wide_room<N> &room,
                                                  const struct share &x, uint32_t j)
 {
     const uint32_t panel = x.at.slot * CUDA_WIDE_PANELS + threadIdx.x / CUDA_WARP;
-    return read_rows<W, S, M>(a, room.weights + panel * a.piece, (x.b0 + j) % CUDA_WIDE_PIECE);
+    return read_rows<W, S, M, T>(a, room.weights + panel * a.piece, (x.b0 + j) % CUDA_WIDE_PIECE);
 }
 
 /* One stage; @whole: it has all blocks, else @blocks. What is read in one step is used in the next, or in the one after
@@ -247,7 +247,7 @@ __device__ static inline void compute(const struct cuda_wide &a, const struct ba
         next = read_scales<S, M, N>(from.d[after / parts], after % parts, halves + after / parts * 2 * CUDA_WIDE_TILE);
         if (p + 1 == parts && j + 2 == CUDA_WIDE_BLOCKS) x.more = advance(a, bars, x.at);
         if (p + 2 == parts) x.r[(j + 1) % 2] = decode_rows<W, S, M, T>(a, x.next);
-        if (p + 1 == parts) x.next = rows_of<W, S, M, N>(a, room, x.at, (j + 2) % CUDA_WIDE_BLOCKS);
+        if (p + 1 == parts) x.next = rows_of<W, S, M, T, N>(a, room, x.at, (j + 2) % CUDA_WIDE_BLOCKS);
         if (whole || j < blocks) add<S, M, N>(x.acc + p * eights, x.sums[p % 2], x.r[j % 2], f, s);
         if (then < steps) start<S, N>(x.sums[p % 2], x.r[then / parts % 2], from, then / parts, then % parts);
         s = next;
@@ -261,8 +261,8 @@ __device__ static inline void multiply(const struct cuda_wide &a, const struct b
     struct work<S, N> x = {};
     x.at.tile = blockIdx.x;
     bar_wait(&bars.weights[0], 0);
-    x.r[0] = decode_rows<W, S, M, T>(a, rows_of<W, S, M, N>(a, room, x.at, 0));
-    x.next = rows_of<W, S, M, N>(a, room, x.at, 1);
+    x.r[0] = decode_rows<W, S, M, T>(a, rows_of<W, S, M, T, N>(a, room, x.at, 0));
+    x.next = rows_of<W, S, M, T, N>(a, room, x.at, 1);
     do {
         const struct share old = x.at;
         const uint32_t blocks = a.m.k / CUDA_WARP - old.b0;

@@ -78,15 +78,16 @@ struct raw_rows {
 };
 
 /* The rows of block @b of a panel's piece. */
-template <int W, int S, bool M>
+template <int W, int S, bool M, bool T>
 __device__ static inline struct raw_rows read_rows(const struct cuda_wide &a, const uint8_t *piece, uint32_t b)
 {
-    const struct place p = place_of(a.m.form, piece, b);
+    const struct cuda_form f = known<W, S, M, T>(a.m.form);
+    const struct place p = place_of(f, piece, b);
     const int r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
     struct raw_rows x;
-    read_two<W>(a.m.form, p.codes, r, t, x.codes[0], x.codes[1]);
+    read_two<W>(f, p.codes, r, t, x.codes[0], x.codes[1]);
 #pragma unroll
-    for (int i = 0; i < 2; i++) x.scale[i] = scale_of<S, M, true>(a.m.form, p, 2 * r + i);
+    for (int i = 0; i < 2; i++) x.scale[i] = scale_of<S, M, true>(f, p, 2 * r + i);
     return x;
 }
 
@@ -96,7 +97,7 @@ __device__ static inline struct rows<S> decode_rows(const struct cuda_wide &a, c
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const struct scale &s = raw.scale[i];
-        operands<W, T>(a.m.form, raw.codes[i], threadIdx.x % 4, i, x.code);
+        operands<W, T>(known<W, S, M, T>(a.m.form), raw.codes[i], threadIdx.x % 4, i, x.code);
         x.d[i] = s.d, x.m[i] = s.m;
         x.sub[0][i] = (float)s.sub[0], x.sub[1][i] = (float)s.sub[1];
         x.min[0][i] = (float)s.min[0], x.min[1][i] = (float)s.min[1];

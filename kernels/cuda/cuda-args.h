@@ -34,7 +34,17 @@ struct cuda_form {
     int32_t bias;
     float unit;
     uint32_t table[4];
+    uint32_t kind; /* CUDA_KIND; of types with a table 0 */
 };
+
+/* The number of a kind of type: its width, its scales (enum panel_scales), and 1 if it has an offset. */
+#define CUDA_KIND(width, scales, offset) ((width)*8 + (scales)*2 + (offset))
+
+/* cuda_two computes products of this kind: of Q4_K, Q5_K and Q6_K, which a layer of usual files mixes. */
+static inline int cuda_can_mix(uint32_t kind)
+{
+    return kind == CUDA_KIND(4, 1, 1) || kind == CUDA_KIND(5, 1, 1) || kind == CUDA_KIND(6, 2, 0);
+}
 
 struct cuda_matrix {
     const uint8_t *panels;
@@ -87,7 +97,7 @@ struct cuda_ring {
     uint32_t from, slots, slot_bytes;
 };
 
-#define CUDA_ONE_THREADS 512
+#define CUDA_ONE_THREADS 256 /* with 512, half of the registers are left, and decode is 5 to 12 % slower: H200 */
 
 /* See matmul-batch.cu. */
 #define CUDA_BATCH_ROW    144
@@ -101,6 +111,12 @@ struct cuda_one {
     struct cuda_gated gated; /* f NULL: the products are the result; else it is f, of the products up and gate (0, 1) */
     struct cuda_ring ring;
     uint32_t wave; /* panels whose sums there is room for; with gated even */
+};
+
+/* The same of two types and one input: the first @ctas CTAs compute the first. */
+struct cuda_two {
+    struct cuda_one of[2];
+    uint32_t ctas;
 };
 
 /* Products of some tokens. */

@@ -6,57 +6,37 @@
  * exact sum of each row and block; then a thread of each row adds them in their order. Grid: up to one CTA of
  * CUDA_ONE_THREADS for each multiprocessor; shared memory: fit_one() of daemon/backend/cuda/products.c. Of sm_90 alone.
  */
-#include "kernels/cuda/one-input.cuh"
+#include "kernels/cuda/one-sums.cuh"
 #include "kernels/cuda/ring.cuh"
-
-#define WARPS (CUDA_ONE_THREADS / CUDA_WARP)
-
-/* The sum of a row and block with its factor, and the second such pair of types with an offset. */
-template <bool M> struct terms {
-    float2 v;
-};
-template <> struct terms<true> {
-    float4 v;
-};
 
 /* What lies in shared memory. */
 struct inside {
     struct input in;
     uint8_t *ring;  /* [slots][slot bytes] */
-    uint8_t *terms; /* [wave][k / 32][16] struct terms; before that two rows of a norm */
+    uint8_t *terms; /* [wave][k / 32][terms_bytes]; before that two rows of a norm */
 };
 
-/* The CTA's share: panels in parts of CUDA_PIECE blocks. */
+/* The share of CTA @cta of @ctas: panels in parts of CUDA_PIECE blocks. */
 struct share {
-    uint32_t blocks, parts, panels;
+    uint32_t blocks, parts, panels, cta, ctas;
 };
 
-/* A piece: part @part of the CTA's panel @i, in slot @slot; @odd: of the slot's uses. */
-struct cursor {
-    uint32_t i, part, slot, odd;
-};
-
-__device__ static inline void advance(const struct share &s, uint32_t slots, struct cursor &c)
+__device__ static inline struct share share_of(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
 {
-    if (++c.part == s.parts) c.part = 0, c.i++;
-    if (++c.slot == slots) c.slot = 0, c.odd ^= 1;
-}
-
-__device__ static inline struct share share_of(const struct cuda_one &a)
-{
-    const uint32_t all = a.gated.f ? a.m.panels / 2 : a.m.panels, own = (all - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    const uint32_t all = a.gated.f ? a.m.panels / 2 : a.m.panels, own = (all - cta + ctas - 1) / ctas;
     struct share s;
     s.blocks = a.m.k / CUDA_WARP;
     s.parts = (s.blocks + CUDA_PIECE - 1) / CUDA_PIECE;
     s.panels = a.gated.f ? 2 * own : own;
+    s.cta = cta, s.ctas = ctas;
     return s;
 }
 
 /* The number of the CTA's panel @i. */
-__device__ static inline uint32_t panel_of(const struct cuda_one &a, uint32_t i)
+__device__ static inline uint32_t panel_of(const struct cuda_one &a, const struct share &s, uint32_t i)
 {
-    if (!a.gated.f) return blockIdx.x + i * gridDim.x;
-    return i % 2 * a.m.of[1].panel0 + blockIdx.x + i / 2 * gridDim.x;
+    if (!a.gated.f) return s.cta + i * s.ctas;
+    return i % 2 * a.m.of[1].panel0 + s.cta + i / 2 * s.ctas;
 }
 
 __device__ static inline struct inside inside_of(const struct cuda_one &a)
@@ -72,96 +52,14 @@ __device__ static inline struct inside inside_of(const struct cuda_one &a)
     return x;
 }
 
-__device__ static inline void fetch(const struct cuda_one &a, const struct inside &x, const struct cursor &c)
+/* Fetch piece @n of the CTA's into slot @slot. The first parts of the first a.wave panels come first, then their second
+ * ones. */
+__device__ static inline void fetch(const struct cuda_one &a, const struct share &s, const struct inside &x, uint32_t n,
+                                    uint32_t slot)
 {
-    ring_fetch(a.m, panel_of(a, c.i), c.part, x.ring + c.slot * a.ring.slot_bytes, c.slot);
-}
-
-/* --- sums --- */
-
-__device__ static inline int dot4(uint32_t w, uint32_t q, int sum, bool wide)
-{
-    if (!wide) return __dp4a((int)w, (int)q, sum);
-    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(w), "r"(q));
-    return sum;
-}
-
-/* The lane's part of the isum of a block, apart from the codes' bias: of half the columns of row lane % 16. */
-template <int W, int S, bool M, bool T>
-__device__ static inline int part(const struct cuda_form &f, const struct place &p, const uint32_t *q)
-{
-    const uint32_t row = threadIdx.x % CUDA_ROWS, h = threadIdx.x % CUDA_WARP / CUDA_ROWS;
-    const uint4 x = *(const uint4 *)(q + 4 * h);
-    int first = 0, last = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t t = h + 2 * i;
-        const struct pair c = decode_unsigned<W>(read_raw<W, true>(f, p.codes, row, t), t);
-        first = dot4(T ? look_up(f.table, c.lo) : c.lo, i ? x.z : x.x, first, W == 8);
-        last = dot4(T ? look_up(f.table, c.hi) : c.hi, i ? x.w : x.y, last, W == 8);
-    }
-    if (S != HALVES) return first + last;
-    const struct scale s = scale_of<S, M, true>(f, p, row);
-    return s.sub[0] * first + s.sub[1] * last;
-}
-
-/* The terms of row lane % 16 and block @b, whose place is @p, from the sum of its parts. */
-template <int S, bool M, bool T>
-__device__ static inline terms<M> terms_of(const struct cuda_form &f, const struct place &p, const struct input &x,
-                                           uint32_t b, int sum)
-{
-    const struct scale s = scale_of<S, M, true>(f, p, threadIdx.x % CUDA_ROWS);
-    const float2 d = x.d[b];
-    const short2 q = x.s[b];
-    struct terms<M> t;
-    if (!T && !M) sum -= f.bias * (S == HALVES ? s.sub[0] * q.x + s.sub[1] * q.y : q.x + q.y);
-    t.v.x = (float)sum, t.v.y = s.d * d.x;
-    if constexpr (M) {
-        t.v.z = S == HALVES ? (float)(s.min[0] * q.x + s.min[1] * q.y) : s.m;
-        t.v.w = S == HALVES ? s.m * d.x : d.y;
-    }
-    return t;
-}
-
-/* The lane's sum, apart from the bias: of the block whose place is @p, or for the upper lanes of the next one, if there
- * is (@more 1). */
-template <int W, int S, bool M, bool T>
-__device__ static inline int sum_of(const struct cuda_form &f, const struct place &p, const uint32_t *q, uint32_t more)
-{
-    const bool second = threadIdx.x % CUDA_WARP >= CUDA_ROWS;
-    const int c = part<W, S, M, T>(f, p, q), e = part<W, S, M, T>(f, within(f, p, more), q + more * 8);
-    return (second ? e : c) + __shfl_xor_sync(ALL, second ? c : e, CUDA_ROWS);
-}
-
-/* The terms of a piece, whose blocks each warp takes two by two. @out: of the panel. */
-template <int W, int S, bool M, bool T>
-__device__ static inline void add_piece(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                        const struct cursor &c, struct terms<M> *out)
-{
-    constexpr uint32_t pairs = CUDA_PIECE / 2 / WARPS;
-    const struct cuda_form &f = a.m.form;
-    const uint32_t from = c.part * CUDA_PIECE, n = min((uint32_t)CUDA_PIECE, s.blocks - from);
-    const uint32_t first = threadIdx.x / CUDA_WARP * 2, second = threadIdx.x % CUDA_WARP / CUDA_ROWS;
-    struct place p = place_of(f, x.ring + c.slot * a.ring.slot_bytes, first);
-    out += (from + first) * CUDA_ROWS + threadIdx.x % CUDA_WARP;
-    if (n == CUDA_PIECE) {
-        int sum[pairs];
-#pragma unroll
-        for (uint32_t j = 0; j < pairs; j++)
-            sum[j] = sum_of<W, S, M, T>(f, beyond(f, p, j * 2 * WARPS), x.in.q + (from + first + j * 2 * WARPS) * 8, 1);
-        p = within(f, p, second);
-#pragma unroll
-        for (uint32_t j = 0; j < pairs; j++)
-            out[j * 2 * WARPS * CUDA_ROWS] =
-                terms_of<S, M, T>(f, beyond(f, p, j * 2 * WARPS), x.in, from + first + second + j * 2 * WARPS, sum[j]);
-        return;
-    }
-    for (uint32_t b = first; b < n; b += 2 * WARPS, out += 2 * WARPS * CUDA_ROWS, p = beyond(f, p, 2 * WARPS)) {
-        const uint32_t more = b + 1 < n, own = second && more;
-        const int sum = sum_of<W, S, M, T>(f, p, x.in.q + (from + b) * 8, more);
-        const struct terms<M> t = terms_of<S, M, T>(f, within(f, p, own), x.in, from + b + own, sum);
-        if (!second || more) *out = t;
-    }
+    const uint32_t wave = n / (a.wave * s.parts) * a.wave, width = min(a.wave, s.panels - wave);
+    const uint32_t in = n - wave * s.parts, part = in / width;
+    ring_fetch(a.m, panel_of(a, s, wave + in - part * width), part, x.ring + slot * a.ring.slot_bytes, slot);
 }
 
 /* --- chains --- */
@@ -173,40 +71,43 @@ template <bool M> __device__ static inline float add_terms(const struct terms<M>
     return acc;
 }
 
-template <bool M> __device__ static inline float chain(const struct terms<M> *t, uint32_t blocks)
+/* Of row @row; @t: the terms of the panel; @d: the blocks' scales. */
+template <int S, bool M>
+__device__ static inline float chain(const uint8_t *t, const float2 *d, uint32_t row, uint32_t blocks)
 {
-    constexpr uint32_t batch = M ? 4 : 8;
+    constexpr uint32_t batch = M ? 4 : 8, each = terms_bytes<S, M>;
     const uint32_t whole = blocks / batch;
     float acc = 0.0f;
     struct terms<M> v[batch], next[batch];
-    const struct terms<M> *at = t;
 #pragma unroll
     for (uint32_t n = 0; n < batch; n++)
-        if (whole) v[n] = at[n * CUDA_ROWS];
+        if (whole) v[n] = get_terms<S, M>(t + n * each, row, d[n]);
 #pragma unroll 2
     for (uint32_t b = 0; b < whole; b++) {
-        if (b + 1 < whole) at += batch * CUDA_ROWS;
+        if (b + 1 < whole) t += batch * each, d += batch;
 #pragma unroll
-        for (uint32_t n = 0; n < batch; n++) next[n] = at[n * CUDA_ROWS];
+        for (uint32_t n = 0; n < batch; n++) next[n] = get_terms<S, M>(t + n * each, row, d[n]);
 #pragma unroll
         for (uint32_t n = 0; n < batch; n++) acc = add_terms<M>(v[n], acc);
 #pragma unroll
         for (uint32_t n = 0; n < batch; n++) v[n] = next[n];
     }
-    for (uint32_t b = whole * batch; b < blocks; b++) acc = add_terms<M>(t[b * CUDA_ROWS], acc);
+    if (whole) t += batch * each, d += batch;
+    for (uint32_t b = whole * batch; b < blocks; b++, t += each, d++)
+        acc = add_terms<M>(get_terms<S, M>(t, row, *d), acc);
     return acc;
 }
 
 /* Of the panels [first, first + n) of the CTA. */
-template <bool M>
-__device__ static inline void chains(const struct cuda_one &a, const struct share &s, const struct terms<M> *t,
+template <int S, bool M>
+__device__ static inline void chains(const struct cuda_one &a, const struct share &s, const struct inside &x,
                                      uint32_t first, uint32_t n)
 {
     for (uint32_t i = threadIdx.x; i < n * CUDA_ROWS; i += CUDA_ONE_THREADS) {
-        const uint32_t p = i / CUDA_ROWS, r = i % CUDA_ROWS, panel = panel_of(a, first + p);
+        const uint32_t p = i / CUDA_ROWS, r = i % CUDA_ROWS, panel = panel_of(a, s, first + p);
         const struct cuda_matrix &m = a.m.of[product_of(a.m, panel)];
         const uint32_t row = (panel - m.panel0) * CUDA_ROWS + r;
-        const float acc = chain<M>(t + p * s.blocks * CUDA_ROWS + r, s.blocks);
+        const float acc = chain<S, M>(x.terms + p * s.blocks * terms_bytes<S, M>, x.in.d, r, s.blocks);
         if (!a.gated.f) {
             if (row < m.rows) m.out[row] = acc;
             continue;
@@ -216,38 +117,47 @@ __device__ static inline void chains(const struct cuda_one &a, const struct shar
     }
 }
 
-/* The sums and chains. @next: the first piece that has not been fetched. */
+/* The sums and chains. */
 template <int W, int S, bool M, bool T>
-__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                       struct cursor next)
+__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
-    struct terms<M> *t = (struct terms<M> *)x.terms;
-    struct cursor c = {0, 0, 0, 0};
-    for (uint32_t first = 0; first < s.panels; first += a.wave) {
-        const uint32_t n = min(a.wave, s.panels - first);
-        if (first) __syncthreads();
-        while (c.i < first + n) {
-            bar_wait(&full[c.slot], c.odd);
-            add_piece<W, S, M, T>(a, s, x, c, t + (c.i - first) * s.blocks * CUDA_ROWS);
-            if (next.i < s.panels) {
-                if (ring_release(c.slot, c.odd, WARPS)) fetch(a, x, next);
-                advance(s, a.ring.slots, next);
+    const struct cuda_form f = known<W, S, M, T>(a.m.form);
+    const uint32_t first = threadIdx.x / CUDA_WARP * OWN;
+    uint32_t next = a.ring.slots, slot = 0, odd = 0; /* next: the first piece that has not been fetched */
+    for (uint32_t from = 0; from < s.panels; from += a.wave) {
+        const uint32_t n = min(a.wave, s.panels - from);
+        if (from) __syncthreads();
+        for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
+            const uint32_t blocks = min((uint32_t)OWN, s.blocks - min(b + first, s.blocks));
+            struct held own;
+            if (blocks == OWN) own = hold(x.in, b + first);
+            uint8_t *out = x.terms + (b + first) * terms_bytes<S, M>;
+            for (uint32_t i = 0; i < n; i++, next++, out += s.blocks * terms_bytes<S, M>) {
+                bar_wait(&full[slot], odd);
+                const uint8_t *piece = x.ring + slot * a.ring.slot_bytes;
+                if (blocks == OWN) add_own<W, S, M, T>(f, place_of(f, piece, first), own, out);
+#pragma unroll 1
+                for (uint32_t j = 0; blocks < OWN && j < blocks; j++)
+                    add_block<W, S, M, T>(f, place_of(f, piece, first + j), x.in, b + first + j,
+                                          out + j * terms_bytes<S, M>);
+                if (next < s.panels * s.parts && ring_release(slot, odd, WARPS)) fetch(a, s, x, next, slot);
+                if (++slot == a.ring.slots) slot = 0, odd ^= 1;
             }
-            advance(s, a.ring.slots, c);
         }
         __syncthreads();
-        chains<M>(a, s, t, first, n);
+        chains<S, M>(a, s, x, from, n);
     }
 }
 
-template <int W, int S, bool M, bool T> __device__ static inline void one(const struct cuda_one &a)
+template <int W, int S, bool M, bool T>
+__device__ static inline void one(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
 {
-    const struct share s = share_of(a);
+    const struct share s = share_of(a, cta, ctas);
     const struct inside x = inside_of(a);
-    struct cursor next = {0, 0, 0, 0};
-    if (threadIdx.x == 0) ring_init(a.ring, WARPS);
-    for (uint32_t i = 0; i < a.ring.slots && next.i < s.panels; i++, advance(s, a.ring.slots, next))
-        if (threadIdx.x == 0) fetch(a, x, next);
+    if (threadIdx.x == 0) {
+        ring_init(a.ring, WARPS);
+        for (uint32_t i = 0; i < min(a.ring.slots, s.panels * s.parts); i++) fetch(a, s, x, i, i);
+    }
     struct eight w;
     if (a.norm.x) w = read_eight(a.norm.w, threadIdx.x, a.m.k);
     wait_before();
@@ -258,7 +168,7 @@ template <int W, int S, bool M, bool T> __device__ static inline void one(const 
     else
         copy_codes(a.m.x, s.blocks, x.in);
     __syncthreads();
-    multiply<W, S, M, T>(a, s, x, next);
+    multiply<W, S, M, T>(a, s, x);
 }
 
 #define ONE(name, width, scales, offset, table)                                                                        \
@@ -267,6 +177,33 @@ template <int W, int S, bool M, bool T> __device__ static inline void one(const 
     {                                                                                                                  \
         start_next();                                                                                                  \
         touch(a);                                                                                                      \
-        one<width, scales, offset, table>(a);                                                                          \
+        one<width, scales, offset, table>(a, blockIdx.x, gridDim.x);                                                   \
     }
 KINDS(ONE)
+
+/* The products of one of the types that files mix: see cuda_can_mix(). */
+__device__ static inline void one_of(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
+{
+    switch (a.m.form.kind) {
+    case CUDA_KIND(4, SUB, 1):
+        one<4, SUB, true, false>(a, cta, ctas);
+        break;
+    case CUDA_KIND(5, SUB, 1):
+        one<5, SUB, true, false>(a, cta, ctas);
+        break;
+    case CUDA_KIND(6, HALVES, 0):
+        one<6, HALVES, false, false>(a, cta, ctas);
+        break;
+    }
+}
+
+/* Products of two types with the same input. */
+extern "C" __global__ void __launch_bounds__(CUDA_ONE_THREADS, 2) cuda_two(const __grid_constant__ struct cuda_two a)
+{
+    start_next();
+    touch(a);
+    if (blockIdx.x < a.ctas)
+        one_of(a.of[0], blockIdx.x, a.ctas);
+    else
+        one_of(a.of[1], blockIdx.x - a.ctas, gridDim.x - a.ctas);
+}

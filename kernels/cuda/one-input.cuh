@@ -38,23 +38,51 @@ __device__ static inline void put_eight(float *row, uint32_t group, const struct
     *(float4 *)(row + group * EIGHT + 4) = *(const float4 *)(x.v + 4);
 }
 
-/* The codes of the lane's eight values of a block whose largest is @amax, and its scale. */
-__device__ static inline float encode_eight(const struct eight &x, float amax, uint32_t word[2])
+/* The largest of a block's values, four lanes with eight each, as bits; @numbers: NaN is passed over, else it is the
+ * largest. */
+__device__ static inline uint32_t largest(const struct eight &v, bool numbers)
 {
-    const bool even = amax > 0x1p-80f && amax < 0x1p90f; /* the exponent is: see encode() */
-    const float d = even ? divide_(amax, 127.0f) : amax / 127.0f;
-    int c[EIGHT];
+    uint32_t top = 0;
 #pragma unroll
     for (uint32_t i = 0; i < EIGHT; i++) {
-        c[i] = even ? __float2int_rn(divide_(x.v[i], d)) : 0;
-        c[i] = x.v[i] == x.v[i] ? max(-127, min(127, c[i])) : -127;
+        const uint32_t bits = __float_as_uint(v.v[i]) & 0x7fffffffu;
+        top = max(top, numbers && bits > 0x7f800000u ? 0u : bits);
     }
-    if (!even)
-        for (uint32_t i = 0; i < EIGHT; i++) c[i] = code(x.v[i], d);
+    top = max(top, __shfl_xor_sync(ALL, top, 1));
+    return max(top, __shfl_xor_sync(ALL, top, 2));
+}
+
+/* Four codes, each in the lowest byte of a word. */
+__device__ static inline uint32_t join_codes(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+#define ROUND 0x1.8p23f /* the float behind a sum with it has the nearest integer in its lowest bits */
+
+/* The codes of the lane's eight values of a block whose largest is @amax, of usual exponent; and its scale. No code is
+ * above 127: amax / d is 127, apart from its rounding. */
+__device__ static inline float encode_eight(const struct eight &x, float amax, uint32_t word[2])
+{
+    const float d = divide_(amax, 127.0f);
+    uint32_t c[EIGHT];
 #pragma unroll
-    for (uint32_t w = 0; w < 2; w++)
-        word[w] = __byte_perm(__byte_perm((uint32_t)c[4 * w], (uint32_t)c[4 * w + 1], 0x0040),
-                              __byte_perm((uint32_t)c[4 * w + 2], (uint32_t)c[4 * w + 3], 0x0040), 0x5410);
+    for (uint32_t i = 0; i < EIGHT; i++) c[i] = __float_as_uint(divide_(x.v[i], d) + ROUND);
+#pragma unroll
+    for (uint32_t w = 0; w < 2; w++) word[w] = join_codes(c[4 * w], c[4 * w + 1], c[4 * w + 2], c[4 * w + 3]);
+    return d;
+}
+
+/* The same of any block. By all lanes of a warp. */
+__device__ static inline float encode_any(const struct eight &x, uint32_t word[2])
+{
+    const float d = __uint_as_float(largest(x, true)) / 127.0f;
+    uint32_t c[EIGHT];
+#pragma unroll 1
+    for (uint32_t w = 0; w < 2; w++) {
+        for (uint32_t i = 0; i < 4; i++) c[i] = (uint32_t)code(w ? x.v[4 + i] : x.v[i], d);
+        word[w] = join_codes(c[0], c[1], c[2], c[3]);
+    }
     return d;
 }
 
@@ -62,15 +90,15 @@ __device__ static inline float encode_eight(const struct eight &x, float amax, u
 __device__ static inline void put_codes(const struct input &x, uint32_t group, uint32_t k, const struct eight &v)
 {
     const uint32_t b = group / 4, t = group % 4;
-    uint32_t top = 0, word[2];
-#pragma unroll
-    for (uint32_t i = 0; i < EIGHT; i++) {
-        const uint32_t bits = __float_as_uint(v.v[i]) & 0x7fffffffu; /* a NaN is ignored */
-        top = max(top, bits > 0x7f800000u ? 0u : bits);
+    uint32_t word[2];
+    const float amax = __uint_as_float(largest(v, false));
+    const bool even = amax > 0x1p-80f && amax < 0x1p90f; /* the exponent is: see encode() */
+    float d = encode_eight(v, even ? amax : 127.0f, word);
+    if (!__all_sync(ALL, even)) {
+        uint32_t other[2];
+        const float e = encode_any(v, other);
+        if (!even) d = e, word[0] = other[0], word[1] = other[1];
     }
-    top = max(top, __shfl_xor_sync(ALL, top, 1));
-    top = max(top, __shfl_xor_sync(ALL, top, 2));
-    const float d = encode_eight(v, __uint_as_float(top), word);
     int sum = __dp4a((int)word[0], 0x01010101, __dp4a((int)word[1], 0x01010101, 0));
     sum += __shfl_xor_sync(ALL, sum, 1);
     const int other = __shfl_xor_sync(ALL, sum, 2);

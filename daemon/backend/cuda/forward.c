@@ -39,11 +39,28 @@ static bool alone(const struct cuda_pass *p, const struct product *set, uint32_t
     return all;
 }
 
-/* The same for this token, with what comes before them in @in. */
+/* The products of this token, of two types, in one kernel. *done: false where there is none. */
+static int multiply_two(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in,
+                        bool *done)
+{
+    struct cuda_two a = {.of = {*in, *in}};
+    const uint32_t first = take_products(p, set, n, &a.of[0].m);
+    const struct cuda_kind *kinds = p->c->kern.kinds, *k[2] = {&kinds[set->m->type], NULL};
+    *done = false;
+    if (first == n || !k[0]->two) return 0;
+    k[1] = &kinds[set[first].m->type];
+    if (!k[1]->two || take_products(p, set + first, n - first, &a.of[1].m) + first < n) return 0;
+    a.of[1].norm.to = NULL;
+    *done = true;
+    return cuda_multiply_two(&p->c->device, k, &a);
+}
+
+/* All of them, with what comes before them in @in. */
 static int multiply_one(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in)
 {
-    int r = 0;
-    for (uint32_t i = 0; !r && i < n;) {
+    bool done;
+    int r = multiply_two(p, set, n, in, &done);
+    for (uint32_t i = 0; !r && !done && i < n;) {
         struct cuda_one a = *in;
         const enum kern_type type = set[i].m->type;
         if (i) a.norm.to = NULL;

@@ -47,7 +47,10 @@ static struct cuda_form form_of(const struct panel_form *f)
                            .shift = f->blocks == 8 ? 3 : 0,
                            .bias = f->bias,
                            .unit = panel_unit(f)};
-    if (f->table) memcpy(to.table, f->table, sizeof(to.table));
+    if (f->table)
+        memcpy(to.table, f->table, sizeof(to.table));
+    else
+        to.kind = CUDA_KIND(f->width, f->scales, f->m > 0);
     return to;
 }
 
@@ -64,6 +67,7 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     int r = cuda_kernel(d, &out->few, name, 0);
     name_kind(name, sizeof(name), "one", f);
     if (!r && d->early) r = cuda_kernel(d, &out->one, name, CUDA_ONE_SHARED);
+    if (!r && d->early && cuda_can_mix(out->form.kind)) r = cuda_kernel(d, &out->two, "cuda_two", CUDA_ONE_SHARED);
     static const char *const batches[] = {"eight", "sixteen", "double"};
     for (size_t i = 0; !r && d->early && i < 3; i++) {
         name_kind(name, sizeof(name), batches[i], f);
@@ -187,7 +191,7 @@ static unsigned one_input(uint32_t k)
 
 static unsigned one_sums(const struct cuda_form *f, uint32_t k)
 {
-    return k / CUDA_WARP * CUDA_ROWS * (f->m ? 16 : 8);
+    return k / CUDA_WARP * CUDA_ROWS * (!f->m ? 8 : f->kind == CUDA_KIND(2, PANEL_HALVES, 1) ? 16 : 12);
 }
 
 static unsigned one_piece(const struct cuda_form *f, uint32_t k)
@@ -202,14 +206,14 @@ bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned togethe
     return k->one && one_input(columns) + one_piece(&k->form, columns) + (sums > row ? sums : row) <= CUDA_ONE_SHARED;
 }
 
-/* Divide shared memory: as many pieces and sums as there is room for, up to all of a CTA. */
-static struct cuda_grid fit_one(const struct cuda_device *d, struct cuda_one *a)
+/* Divide shared memory of at most @ctas CTAs: as many pieces and sums as there is room for, up to all of a CTA. */
+static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
 {
     const unsigned pieces = divide(a->m.k, CUDA_PIECE * CUDA_WARP), sums = one_sums(&a->m.form, a->m.k);
     const unsigned row = a->norm.x ? 2 * a->m.k * (unsigned)sizeof(float) : 0;
     const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
     struct cuda_grid g = {units, 1, CUDA_ONE_THREADS, 0};
-    if (g.x > (unsigned)d->processors) g.x = (unsigned)d->processors;
+    if (g.x > ctas) g.x = ctas;
     a->wave = divide(units, g.x) * each;
     a->ring.slots = a->wave * pieces < CUDA_SLOTS ? a->wave * pieces : CUDA_SLOTS;
     a->ring.from = one_input(a->m.k);
@@ -228,7 +232,31 @@ static struct cuda_grid fit_one(const struct cuda_device *d, struct cuda_one *a)
 int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a)
 {
     count_panels(k, &a->m);
-    return cuda_launch(d, k->one, fit_one(d, a), a);
+    return cuda_launch(d, k->one, fit_one((unsigned)d->processors, a), a);
+}
+
+/* Roughly the time that @n panels of @m take @ctas CTAs. */
+static unsigned one_time(const struct cuda_matmul *m, unsigned ctas)
+{
+    return divide(m->panels, ctas) * m->of[0].panel_bytes;
+}
+
+int cuda_multiply_two(const struct cuda_device *d, const struct cuda_kind *const k[2], struct cuda_two *a)
+{
+    const unsigned n = (unsigned)d->processors;
+    unsigned best = UINT32_MAX;
+    for (int i = 0; i < 2; i++) count_panels(k[i], &a->of[i].m);
+    for (unsigned c = 1; c < n; c++) {
+        const unsigned first = one_time(&a->of[0].m, c), last = one_time(&a->of[1].m, n - c);
+        const unsigned t = first > last ? first : last;
+        if (t <= best) best = t, a->ctas = c;
+    }
+    struct cuda_grid g = fit_one(a->ctas, &a->of[0]);
+    const struct cuda_grid last = fit_one(n - a->ctas, &a->of[1]);
+    a->ctas = g.x;
+    g.x += last.x;
+    if (g.shared < last.shared) g.shared = last.shared;
+    return cuda_launch(d, k[0]->two, g, a);
 }
 
 /* Bytes of a stage of a warp: see matmul-batch.cu. */

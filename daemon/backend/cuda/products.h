@@ -12,8 +12,9 @@
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
-    CUfunction few, several, some, many;            /* of float types: few alone */
-    CUfunction one, batch[3], split[2], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
+    CUfunction few, several, some, many;       /* of float types: few alone */
+    CUfunction one, two;                       /* two: of kinds that cuda_can_mix(), or NULL */
+    CUfunction batch[3], split[2], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
     bool halves;                  /* those of a block have factors */
@@ -49,3 +50,6 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
  * wave are set. */
 bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned together);
 int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a);
+
+/* The same of matrices of two types, whose kinds have @two. */
+int cuda_multiply_two(const struct cuda_device *d, const struct cuda_kind *const k[2], struct cuda_two *a);

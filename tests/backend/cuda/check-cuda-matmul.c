@@ -201,6 +201,24 @@ static void one_activated(struct products *p, const struct kern_acts *x)
                 kern_type_name(p->type), rows, a.m.k);
 }
 
+/* The same of @p and as many matrices of a type that may be in the same kernel. */
+static void two_types(struct products *p, enum stuff stuff)
+{
+    static const enum kern_type types[] = {KERN_Q4_K, KERN_Q5_K, KERN_Q6_K};
+    const size_t k = p->a.k;
+    struct products o = random_products(types[rng_below(3)], 1 + rng_below(400), k, stuff, p->a.n_products);
+    const struct cuda_kind *kinds[] = {&p->kind, &o.kind};
+    const float *x = random_row(k);
+    struct cuda_two a = {.of[0].row = dev_up(x, k * sizeof(*x))};
+    poison(p, 1), poison(&o, 1);
+    o.a.n = 1;
+    a.of[0].m = p->a, a.of[1].m = o.a, a.of[1].row = a.of[0].row;
+    const struct kern_acts acts = quantized(x, k);
+    assert_int_equal(cuda_multiply_two(&device, kinds, &a), 0);
+    same_products(p, &acts, "the first of two types");
+    same_products(&o, &acts, "the second of two types");
+}
+
 /* The kernel for one token, if it can compute the case. */
 static void alone(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, unsigned n_products)
 {
@@ -220,6 +238,7 @@ static void alone(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, u
         poison(&p, 1);
         one_row(&p);
         one_activated(&p, &x);
+        if (p.kind.two) two_types(&p, stuff);
     }
     dev_reset();
 }

@@ -25,7 +25,7 @@ struct store {
     sqlite3 *db; /* owned; NULL: none */
 };
 
-/* What stands in meta. Strings are owned. */
+/* What meta contains. Strings are owned. */
 struct store_meta {
     char *root;            /* absolute path of the folder */
     char *model;           /* the name under which it was asked for */

@@ -13,7 +13,7 @@
  * with the bits of its scale), int8 codes[32][stride]; stride is dim, rounded up to a multiple of 32, with zeros at the
  * end.
  *
- * The number of rows stands in the database of the index, which is written after the rows are on disk. Rows are only
+ * The number of rows is in the database of the index, which is written after the rows are on disk. Rows are only
  * appended: a reader that has seen a number of rows may read them while others follow.
  */
 #include "libcommon/buf.h"

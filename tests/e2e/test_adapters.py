@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Adapters as a user has them: added to a model, named on the command line, in hob.conf and hobd.conf, by the gateway's
-field, shown by the status, and refused with a sentence."""
+field, shown by the status, and refused with an error message."""
 import json
 import subprocess
 

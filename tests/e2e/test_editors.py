@@ -177,7 +177,7 @@ def test_emacs_infills_at_point(desk, emacs):
     make = '(insert "ü = 1\\nint a = ;\\n") (goto-char 15)'
     assert emacs(f"{make} (hob-infill)")[0] == infilled(desk, code, 15)
     assert emacs(f'{make} (setq hob-infill-options (list "-n" "3")) (hob-infill)')[0] == infilled(desk, code, 15, "-n", 3)
-    # A narrowed buffer is asked about as a whole; point is behind what came.
+    # A narrowed buffer is asked about as a whole; point is behind the answer.
     text, r = emacs(f'{make} (narrow-to-region 10 15) (hob-infill) (while hob--processes (accept-process-output nil 0.05)) '
                     '(insert "|") (widen)')
     end = len(infilled(desk, code, 15).encode()) - len(code.encode()) + 15

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Proposed tokens: the same bits as without, in company, with constraints, sessions and after a restart; who is told of them."""
+"""Proposed tokens: the same bits as without, in a batch with others, with constraints, sessions and after a restart; who is told of them."""
 import threading
 
 from conftest import Said

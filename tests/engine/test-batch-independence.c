@@ -76,7 +76,7 @@ static void run_together(struct harness *h, struct answer alone[KINDS][ANSWERS_M
         engine_pause(h->engine, 10 + harness_draw(KINDS), harness_draw(2));
         if (i % 15 == 14) engine_cancel(h->engine, 9, left[i / 15]);
         if (harness_draw(20) == 0) engine_shed(h->engine);
-        harness_status(h, 0, "running"); /* takes what came */
+        harness_status(h, 0, "running"); /* takes the events so far */
     }
     for (unsigned k = 0; k < KINDS; k++) engine_pause(h->engine, 10 + k, false);
     for (unsigned k = 0; k < KINDS; k++)

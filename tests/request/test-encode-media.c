@@ -623,7 +623,7 @@ static void test_bad_files(void **state)
     harness_stop(h);
 }
 
-/* The file of an encoder for another model ends the start with a sentence. */
+/* The file of an encoder for another model ends the start with an error message. */
 static void test_wrong_encoder(void **state)
 {
     struct harness *h = *state;

@@ -162,7 +162,7 @@ static void test_logit_bias(void **state)
     assert_done(harness_run(h, &r), PROTO_STOP_EOS);
 }
 
-/* Mirostat's bound is the sequence's own: alone, in company, and in a session's next turn. */
+/* Mirostat's bound is the sequence's own: alone, in a batch with others, and in a session's next turn. */
 static void test_mirostat_is_the_sequences_own(void **state)
 {
     struct harness *h = *state;

@@ -35,7 +35,7 @@ static void variables(void **state)
     check("a {1} b {12}{to}c", "a <word 1> b <word 12><named to>c");
     check("{a-b_C9}", "<named a-b_C9>");
     check("{inputs}{Input}", "<named inputs><named Input>");
-    check("{0}{007}", "<word 0><word 007>"); /* refused later, with a sentence */
+    check("{0}{007}", "<word 0><word 007>"); /* refused later, with an error message */
 }
 
 static void other_braces_are_text(void **state)

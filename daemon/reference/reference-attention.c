@@ -58,7 +58,8 @@ void reference_rotate_head(const struct pass *p, float *x, struct item_place at)
     const struct hparams *s = &p->r->s;
     const bool slides = hparams_window(s, p->layer) > 0;
     const double size = (slides ? s->window_rope : s->rope).magnitude;
-    const uint32_t half = p->heads.rope_dim / 2, step = s->desc->rope.neox ? 1 : 2, apart = s->desc->rope.neox ? half : 1;
+    const bool neox = s->desc->rope.neox;
+    const uint32_t half = p->heads.rope_dim / 2, step = neox ? 1 : 2, apart = neox ? half : 1;
     if (!hparams_rotates(s, p->layer)) return;
     for (uint32_t j = 0; j < half; j++) {
         float *x0 = x + j * step, *x1 = x0 + apart;

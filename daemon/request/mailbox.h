@@ -48,7 +48,7 @@ void mailbox_fini(struct mailbox *m);
 void mailbox_kick(struct mailbox *m);
 void mailbox_kick_locked(struct mailbox *m);
 
-/* The engine has failed, because of @why, which becomes the mailbox's (NULL: no memory). Only the first reason stays. */
+/* The engine has failed because of @why (NULL: no memory), which the mailbox takes. Only the first reason stays. */
 void mailbox_fail_locked(struct mailbox *m, char *why);
 
 /* With the lock held. */

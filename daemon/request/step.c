@@ -134,16 +134,24 @@ static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *
     return to;
 }
 
+/* The rows of logits that the runs want. */
+static size_t count_rows(const struct core *core, size_t runs)
+{
+    const struct plan *p = &core->plan;
+    size_t rows = 0;
+    for (size_t i = 0; i < runs; i++) {
+        const struct sched_run *r = &p->runs[i];
+        const struct seq *s = p->seqs[r->index];
+        if (wants_logits(s, r) && !wants_best(core, s, r)) rows += 1 + r->draft;
+    }
+    return rows;
+}
+
 /* Room for the logits of all rows. Without memory no token that is proposed is computed. */
 static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
-    size_t rows = 0;
-    for (size_t i = 0; i < runs; i++) {
-        const struct seq *s = core->plan.seqs[run[i].index];
-        rows += wants_logits(s, &run[i]) && !wants_best(core, s, &run[i]) ? 1 + run[i].draft : 0;
-    }
-    if (reserve_rows(core, rows) == 0) return;
+    if (reserve_rows(core, count_rows(core, runs)) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
         run[i].draft = 0;
@@ -158,10 +166,8 @@ static uint32_t hidden_rows(const struct core *core, const struct seq *s, const 
     return from > at ? at + r->n - from : r->n;
 }
 
-/* Returns the rows of logits that they want. */
-static size_t fill_entries(struct core *core, size_t runs)
+static void fill_entries(struct core *core, size_t runs)
 {
-    size_t rows = 0;
     struct step_scratch *x = core->step;
     const struct plan *p = &core->plan;
     uint8_t *want = x->want;
@@ -178,9 +184,7 @@ static size_t fill_entries(struct core *core, size_t runs)
         assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
         if (s->request->texts) texts_want(s, r->n, want);
         const bool best = wants_best(core, s, r);
-        const uint32_t wanted = wants_logits(s, r) ? 1 + r->draft : 0;
-        memset(want + r->n - wanted, best ? WANT_BEST : WANT_LOGITS, wanted);
-        rows += best ? 0 : wanted;
+        if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, best ? WANT_BEST : WANT_LOGITS, 1 + r->draft);
         for (uint32_t k = r->n - hidden_rows(core, s, r); k < r->n; k++) want[k] |= WANT_HIDDEN;
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
@@ -201,7 +205,6 @@ static size_t fill_entries(struct core *core, size_t runs)
         };
         want += r->n;
     }
-    return rows;
 }
 
 /* Token @i of the draft is computed, and was sampled: its KV counts from now on. False: another token was sampled. */
@@ -348,7 +351,8 @@ void step_run(struct core *core)
     if (runs == 0) return;
     make_rows(core, runs);
     step_states_prepare(core, runs);
-    const size_t rows = fill_entries(core, runs);
+    const size_t rows = count_rows(core, runs); /* both may have dropped proposed tokens */
+    fill_entries(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */

@@ -31,8 +31,7 @@ void logits_peaks(float *peaks, const float *logits, uint32_t vocab, size_t begi
 struct logits_row {
     const float *logits; /* [vocab] as the processors so far left them; logits_write() makes them writable, and
                           * logits_set() changes single ones in a copy of their block */
-    const float
-        *peaks; /* [logits_blocks(vocab)] of logits_peaks(), as long as @logits are the model's; NULL: not known */
+    const float *peaks;  /* [logits_blocks(vocab)] of the model's logits, while @logits are these; NULL: not known */
     uint32_t vocab;
     const uint64_t *allowed; /* [allowed_words] of logits_allow(): the logits of other tokens count as -INFINITY. NULL:
                               * those of none */

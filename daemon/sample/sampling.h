@@ -30,9 +30,8 @@ int sampling_clone(struct sampling *to, const struct sampling *from);
 bool sampling_is_best(const struct sampling *s);
 
 /* Picks the token of the next position from @logits, of the vocabulary of @x (not changed), and accepts it; without a
- * row, if sampling_is_best(). @history
- * [n_history]: the tokens before, prompt and answer. Writes *id on 0; -EIO (no logit is a number) or a processor's
- * error, with an error message; -ENOMEM. On error the state is unchanged. */
+ * row, if sampling_is_best(). @history [n_history]: the tokens before, prompt and answer. Writes *id on 0; -EIO (no
+ * logit is a number) or a processor's error, with an error message; -ENOMEM. On error the state is unchanged. */
 int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
                   size_t n_history, int32_t *id);
 

@@ -97,6 +97,9 @@ struct cuda_ring {
     uint32_t from, slots, slot_bytes;
 };
 
+/* Bytes of the terms of a row and block in shared memory: see one-sums.cuh. */
+#define CUDA_TERM_BYTES(halves, offset) (!(offset) ? 8 : (halves) ? 16 : 12)
+
 #define CUDA_ONE_THREADS 256 /* with 512, half of the registers are left, and decode is 5 to 12 % slower: H200 */
 
 /* See matmul-batch.cu. */

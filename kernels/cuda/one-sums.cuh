@@ -16,9 +16,8 @@ template <> struct terms<true> {
 };
 
 /* Bytes of the terms of a block in shared memory: the first pairs of 16 rows, then the second ones. Of these only the
- * first number is there where the other one is the same for all rows: a scale of the activations, times their sum. See
- * one_sums() of products.c. */
-template <int S, bool M> constexpr uint32_t terms_bytes = (!M ? 8 : S == HALVES ? 16 : 12) * CUDA_ROWS;
+ * first number exists where the other one is the same for all rows: a scale of the activations, times their sum. */
+template <int S, bool M> constexpr uint32_t terms_bytes = CUDA_TERM_BYTES(S == HALVES, M) * CUDA_ROWS;
 
 __device__ static inline int dot4(uint32_t w, uint32_t q, int sum, bool wide)
 {

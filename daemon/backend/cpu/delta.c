@@ -79,19 +79,19 @@ static void scan_tokens(const struct pass *p, size_t row, uint32_t n, uint32_t h
         k->l2norm(q[t] + HPARAMS_DELTA_MAX, from + keys, dim, y->rms_eps, 1);
     }
     k->recurrent.delta(&(struct kern_delta){.q = q[0],
-                                  .k = q[0] + HPARAMS_DELTA_MAX,
-                                  .ld = 2 * HPARAMS_DELTA_MAX,
-                                  .v = x + 2 * keys + head * dim,
-                                  .ld_v = s->channels,
-                                  .decay = decay,
-                                  .beta = beta,
-                                  .ld_gate = 1,
-                                  .o = p->c->scratch.recurrent.out.f + row * s->out + head * dim,
-                                  .ld_o = s->out,
-                                  .state = state,
-                                  .n = n,
-                                  .dk = dim,
-                                  .dv = dim});
+                                            .k = q[0] + HPARAMS_DELTA_MAX,
+                                            .ld = 2 * HPARAMS_DELTA_MAX,
+                                            .v = x + 2 * keys + head * dim,
+                                            .ld_v = s->channels,
+                                            .decay = decay,
+                                            .beta = beta,
+                                            .ld_gate = 1,
+                                            .o = p->c->scratch.recurrent.out.f + row * s->out + head * dim,
+                                            .ld_o = s->out,
+                                            .state = state,
+                                            .n = n,
+                                            .dk = dim,
+                                            .dv = dim});
 }
 
 /* The entry's tokens in one value head. */

@@ -82,8 +82,8 @@ uint32_t recurrent_conv(const struct pass *p, const struct recurrence *r, uint32
     for (uint32_t t = e->n; t-- > 0;) { /* each row replaces the newest of its inputs */
         const float *rows[RECURRENT_TAPS_MAX];
         for (uint32_t i = 0; i < s->taps; i++) rows[i] = input(old, before, x, ld, t + i);
-        p->c->kern->recurrent.conv(x + t * ld, rows, y->conv + first, s->channels, y->conv_bias ? y->conv_bias + first : NULL,
-                         s->taps, width, silu);
+        p->c->kern->recurrent.conv(x + t * ld, rows, y->conv + first, s->channels,
+                                   y->conv_bias ? y->conv_bias + first : NULL, s->taps, width, silu);
     }
     *n = width;
     return first;

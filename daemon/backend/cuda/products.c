@@ -191,7 +191,7 @@ static unsigned one_input(uint32_t k)
 
 static unsigned one_sums(const struct cuda_form *f, uint32_t k)
 {
-    return k / CUDA_WARP * CUDA_ROWS * (!f->m ? 8 : f->kind == CUDA_KIND(2, PANEL_HALVES, 1) ? 16 : 12);
+    return k / CUDA_WARP * CUDA_ROWS * CUDA_TERM_BYTES(f->kind == CUDA_KIND(2, PANEL_HALVES, 1), f->m);
 }
 
 static unsigned one_piece(const struct cuda_form *f, uint32_t k)
@@ -235,7 +235,7 @@ int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, st
     return cuda_launch(d, k->one, fit_one((unsigned)d->processors, a), a);
 }
 
-/* Roughly the time that @n panels of @m take @ctas CTAs. */
+/* Roughly the time that the panels of @m take @ctas CTAs. */
 static unsigned one_time(const struct cuda_matmul *m, unsigned ctas)
 {
     return divide(m->panels, ctas) * m->of[0].panel_bytes;

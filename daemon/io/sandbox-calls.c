@@ -26,9 +26,9 @@ enum { WHO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */, REQ_XCOMP_PERM = 0x1023 /* ARCH
 static const struct sock_filter begin[] = {SANDBOX_BEGIN};
 
 /*
- * The driver of a GPU talks to its devices with ioctl: those of nvidia and nvidiactl are _IOWR('F', number, size), those
- * of nvidia-uvm are plain numbers below 128, but for the first and the last one of a process. No other file that hobd
- * has open takes such a command: a terminal's begin with 'T', a socket's with 0x89.
+ * The driver of a GPU talks to its devices with ioctl: those of nvidia and nvidiactl are _IOWR('F', number, size),
+ * those of nvidia-uvm are plain numbers below 128, but for the first and the last one of a process. No other file that
+ * hobd has open takes such a command: a terminal's begin with 'T', a socket's with 0x89.
  */
 enum { RM = 'F' << 8, UVM_LAST = 127, UVM_INITIALIZE = 0x30000001, UVM_DEINITIALIZE = 0x30000002 };
 
@@ -51,6 +51,11 @@ static const struct sock_filter device[] = {
     ALLOW(sched_get_priority_max),
     ALLOW(sched_get_priority_min),
     ALLOW(uname),
+    /* The driver does not start without a socket of its own, which it binds to an abstract name. Landlock refuses a
+     * name in a directory, and connect is refused below. */
+    ALLOW_TWO(socket, 0, AF_UNIX, 1, SOCK_SEQPACKET | SOCK_CLOEXEC),
+    ALLOW(bind),
+    ALLOW(listen),
 #ifdef __NR_stat
     ALLOW(access),
     ALLOW(stat),

@@ -18,8 +18,10 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -78,8 +80,8 @@ static int reads(const char *path)
 static int enter_files(void)
 {
     const struct sandbox_path paths[] = {
-        {at("state"), SANDBOX_WRITE},    {at("link"), SANDBOX_READ}, {at("run"), SANDBOX_REMOVE},
-        {at("nowhere"), SANDBOX_WRITE},  {NULL, SANDBOX_WRITE},      {at("above"), SANDBOX_LIST},
+        {at("state"), SANDBOX_WRITE},    {at("link"), SANDBOX_READ},      {at("run"), SANDBOX_REMOVE},
+        {at("nowhere"), SANDBOX_WRITE},  {NULL, SANDBOX_WRITE},           {at("above"), SANDBOX_LIST},
         {at("one.file"), SANDBOX_WRITE}, {"/dev/random", SANDBOX_DEVICE}, {"/proc/self/task", SANDBOX_DEVICE},
     };
     int r = sandbox_files(&(struct sandbox){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
@@ -170,7 +172,7 @@ static int try_refused_calls(void)
     return 0;
 }
 
-/* Commands of a terminal, a network interface, the driver of a GPU. */
+/* Commands of a terminal, a network interface, the driver of a GPU, and its socket. */
 static int try_ioctl(void)
 {
     int zero = open("/dev/zero", O_RDWR | O_CLOEXEC), r = enter_calls();
@@ -182,6 +184,7 @@ static int try_ioctl(void)
     FAILS(ioctl(zero, _IOWR('F', 42, char[32]), NULL), EPERM);
     FAILS(ioctl(zero, 27, NULL), EPERM);
     FAILS(ioctl(zero, 0x30000001, NULL), EPERM);
+    FAILS(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), EPERM);
     return 0;
 }
 
@@ -199,6 +202,25 @@ static int try_device_ioctl(void)
     FAILS(ioctl(zero, 0x40000001, NULL), EPERM);
     FAILS(execl("/bin/true", "true", NULL), EPERM);
     FAILS(syscall(100000), ENOSYS);
+    return 0;
+}
+
+/* The driver binds a socket to an abstract name; it can make no other and connect to nothing. */
+static int try_device_socket(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                                 (size_t)snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "hob-test-%d", (int)getpid()));
+    int r = sandbox_calls_device(), fd;
+
+    if (r) return r == -ENOSYS || r == -EINVAL ? NO_KERNEL : r;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    EXPECT(fd >= 0 && bind(fd, (struct sockaddr *)&a, size) == 0 && listen(fd, 1) == 0);
+    FAILS(connect(fd, (struct sockaddr *)&a, size), EPERM);
+    FAILS(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), EPERM);
+    FAILS(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), EPERM);
+    FAILS(socket(AF_INET6, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), EPERM);
+    FAILS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, (int[2]){0}), EPERM);
     return 0;
 }
 
@@ -229,6 +251,7 @@ static void test_calls(void **state)
     check(try_allowed_calls);
     check(try_ioctl);
     check(try_device_ioctl);
+    check(try_device_socket);
 }
 
 /* Its words go to a file, which the parent reads. */

@@ -39,8 +39,13 @@ V void prefetch_rows(const uint8_t *const *soon, size_t i, enum kern_kv kv)
     UNROLL
     for (unsigned n = 0; n < SOON; n++) {
         UNROLL
-        for (size_t at = 0; at < bytes; at += 64)
-            _mm_prefetch((const char *)soon[n] + i * bytes + at, n < NEAR ? _MM_HINT_T0 : _MM_HINT_T1);
+        for (size_t at = 0; at < bytes; at += 64) {
+            const char *line = (const char *)soon[n] + i * bytes + at;
+            if (n < NEAR)
+                _mm_prefetch(line, _MM_HINT_T0);
+            else
+                _mm_prefetch(line, _MM_HINT_T1);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
  * outputs and inputs that end at inaccessible pages. The definition itself is held against plain sums in double.
  * HOB_CPU leaves out what lies above it. Catches: wrong tails, reads and writes past the end, another order of
  * rounding, saturating sums, masked keys that matter.
+ * usage: checkkern [NAME]   only the tests whose names match, with * and ? ("matmul Q4_K*", "*avx512")
  */
 #include "tests/kernels/check.h"
 #include <stdio.h>
@@ -86,7 +87,7 @@ static struct check variant(const char *isa)
     return c;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     add(check_get, (struct check){0}, "kernels_get", "");
     add(check_exp, (struct check){0}, "exp", "");
@@ -112,5 +113,6 @@ int main(void)
     if (emulated.table) emulated.table = &kernels_amx_emulated;
     add_matmul(emulated);
 #endif
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return _cmocka_run_group_tests("checkkern", tests, n_tests, NULL, NULL);
 }

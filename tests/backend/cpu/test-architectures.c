@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Every architecture's description: the fast pass beside the independent one, rule 1, what windows hide, and files that
  * lack what it names. Catches: a norm, bias or scale in the wrong place, rows of a fused tensor mixed up, another
- * pairing in RoPE, a window off by one, results that depend on chunks or threads. */
+ * pairing in RoPE, a window off by one, results that depend on chunks or threads.
+ * usage: test-architectures [NAME]   only the tests whose names match, with * and ? ("*gemma3*") */
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/model/items.h"
 #include "daemon/reference/reference.h"
@@ -822,7 +823,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_files_that_have_too_much),
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

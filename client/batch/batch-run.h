@@ -25,7 +25,7 @@ struct batch_run {
     bool clear;               /* the output is a terminal too */
 };
 
-#define BATCH_JOBS_DEFAULT 96 /* those of a daemon with its default --parallel, and some that wait */
+#define BATCH_JOBS_DEFAULT 256 /* those of a daemon with its default --parallel, and some that wait */
 
 /* Returns the exit status; errors are printed. @hint: printed after an error that ends the batch before its end; NULL:
  * nothing. */

@@ -160,7 +160,9 @@ static void configure_steps(struct core *core)
     if (!hparams_state(&core->model.backend->hparams)) return;
     /* A sequence that runs has a state. Half of them stay those of the cache. */
     const uint32_t states = core->model.backend->kv_blocks[core->model.backend->hparams.n_groups - 1] / 2;
-    if (c->parallel_batch > states) c->parallel_batch = states > c->parallel ? states : c->parallel;
+    const uint32_t most = states > c->parallel ? states : c->parallel;
+    if (c->parallel_batch > most) c->parallel_batch = most;
+    if (c->parallel_most > most) c->parallel_most = most;
 }
 
 static int load_all(struct engine *e)

@@ -29,15 +29,35 @@ static bool is_shared(const struct decision *d, const struct sched_req *r, uint3
     return false;
 }
 
+/* The slots while all requests are of class batch. @positions: those of @n requests together. A step that decodes a
+ * token of each request takes at most config.step_ms, unless so few are slots in any case. */
+static uint32_t batch_slots(const struct decision *d, uint64_t positions, uint32_t n)
+{
+    const struct sched_config *c = d->c;
+    uint32_t least = c->parallel_batch, most = c->parallel_most;
+    if (!d->b->time.samples || !n) return least;
+    while (least < most) {
+        const uint32_t middle = most - (most - least) / 2;
+        const struct sched_load all = {.decode = middle, .decode_kv = (double)positions / n * middle / 1000};
+        if (sched_time_of(&d->b->time, &all) <= c->step_ms)
+            least = middle;
+        else
+            most = middle - 1;
+    }
+    return least;
+}
+
 static void count_running(struct decision *d)
 {
     const struct sched_state *s = d->s;
-    bool waits = false; /* one of a higher class than batch */
+    bool waits = false;     /* one of a higher class than batch */
+    uint64_t positions = 0; /* of all requests that run or wait */
     d->blocks = s->free_blocks;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
+        if (!r->running && r->paused) continue;
+        positions += r->known;
         if (!r->running) {
-            if (r->paused) continue;
             d->x.list[s->n - ++d->n_waiting] = i;
             waits |= sched_is_higher(r);
             continue;
@@ -53,7 +73,8 @@ static void count_running(struct decision *d)
         if (s->users[r->user].served > d->served_most) d->served_most = s->users[r->user].served;
         mark_progress(d, r, i);
     }
-    const uint32_t all = waits || d->higher ? d->c->parallel : d->c->parallel_batch;
+    const bool higher = waits || d->higher;
+    const uint32_t all = higher ? d->c->parallel : batch_slots(d, positions, d->n_running + d->n_waiting);
     d->slots = all > d->n_running ? all - d->n_running : 0;
 }
 

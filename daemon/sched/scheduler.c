@@ -2,13 +2,20 @@
 #include "daemon/sched/internal.h"
 
 #define BATCH_FACTOR 4  /* slots while all requests are of class batch */
+#define MOST_FACTOR  12 /* the same where steps are short */
 #define FORGET_UNITS 64 /* a share of fewer units would often be rounded to none */
+
+static uint32_t times(uint32_t n, uint32_t factor)
+{
+    return n > UINT32_MAX / factor ? UINT32_MAX : n * factor;
+}
 
 void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens)
 {
     *c = (struct sched_config){
         .parallel = parallel,
-        .parallel_batch = parallel > UINT32_MAX / BATCH_FACTOR ? UINT32_MAX : parallel * BATCH_FACTOR,
+        .parallel_batch = times(parallel, BATCH_FACTOR),
+        .parallel_most = times(parallel, MOST_FACTOR),
         .batch_tokens = batch_tokens,
         .prefill_units = 1,
         .decode_units = 4,
@@ -118,6 +125,6 @@ uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blo
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
     uint64_t again = (uint64_t)longest * c->decode_units; /* prefill costs no more */
     uint64_t longer = again + again / SCHED_REDONE_SHARE;
-    return (c->parallel_batch + 2ull) * c->quantum + 2 * step + 2 * longer +
+    return (c->parallel_most + 2ull) * c->quantum + 2 * step + 2 * longer +
            (blocks_short ? c->patience + 2ull * SCHED_RECOMPUTE_FACTOR * longest : 0);
 }

@@ -9,7 +9,8 @@
  * preempted request loses its slot and waits again; it keeps its tokens.
  *
  * Batch class. Requests of SCHED_CLASS_BATCH need no short steps, and many of them in one step cost less each. While
- * there are no others, running or waiting, there are config.parallel_batch slots. When another one comes, those that
+ * there are no others, running or waiting, there are config.parallel_batch slots, and up to config.parallel_most where
+ * steps are short. When another one comes, those that
  * run stay, but no request starts until fewer than config.parallel run, except in the place of a preempted one; at most
  * config.parallel requests of higher classes run; and while one of them has tokens to compute, a step decodes at most
  * config.parallel requests (see sched_step).
@@ -98,6 +99,8 @@ struct sched_limit {
 struct sched_config {
     uint32_t parallel;       /* number of slots */
     uint32_t parallel_batch; /* the same while all requests are of SCHED_CLASS_BATCH; at least @parallel */
+    uint32_t parallel_most;  /* then, as long as a step that decodes a token of each is expected to take at most
+                              * step_ms; at least @parallel_batch */
     uint32_t batch_tokens;   /* maximum tokens of a step, at least 1 */
     uint32_t prefill_units;  /* units for each prefilled token, 1 … decode_units */
     uint32_t decode_units;   /* units for each decoded token */
@@ -237,7 +240,7 @@ uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const 
                       struct sched_action *out);
 
 /* Maximum difference, in units, between any account and that of a user with a waiting request that could run and, if
- * the other user has only one answer, without a slot: (parallel_batch + 2) quanta and the service of two steps.
+ * the other user has only one answer, without a slot: (parallel_most + 2) quanta and the service of two steps.
  * @longest: tokens of the longest request if preemptions can discard tokens, which adds two slots that compute all of
  * them again; 0: they cannot. @blocks_short: blocks can be short, which adds the patience and two longer quanta. */
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blocks_short);

@@ -275,7 +275,7 @@ static void decide(struct fixture *g)
         running += g->reqs[i].running;
         higher += g->reqs[i].running && g->reqs[i].class < SCHED_CLASS_BATCH;
     }
-    assert(running <= g->c.parallel_batch && higher <= g->c.parallel);
+    assert(running <= g->c.parallel_most && higher <= g->c.parallel);
 }
 
 /* --- fairness --- */

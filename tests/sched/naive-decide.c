@@ -101,6 +101,23 @@ static void add_action(struct naive *x, uint32_t i, enum sched_reason reason)
     x->done[i] = true;
 }
 
+/* One more slot as long as a step with it is short. */
+static uint32_t batch_slots(const struct naive *x)
+{
+    uint32_t n = 0, slots = x->c->parallel_batch;
+    uint64_t known = 0;
+    for (uint32_t i = 0; i < x->s->n; i++) {
+        const struct sched_req *r = &x->s->reqs[i];
+        if (r->running || !r->paused) known += r->known, n++;
+    }
+    while (n && x->b->time.samples && slots < x->c->parallel_most) {
+        const struct sched_load load = {.decode = slots + 1, .decode_kv = (double)known / n * (slots + 1) / 1000};
+        if (sched_time_of(&x->b->time, &load) > x->c->step_ms) break;
+        slots++;
+    }
+    return slots;
+}
+
 static void begin(struct naive *x)
 {
     const struct sched_state *s = x->s;
@@ -116,7 +133,7 @@ static void begin(struct naive *x)
         if (s->users[r->user].served > x->served_most) x->served_most = s->users[r->user].served;
         x->computes[i] = !r->paused && left_of(r) > 1;
     }
-    uint32_t slots = x->c->parallel_batch;
+    uint32_t slots = batch_slots(x);
     for (uint32_t i = 0; i < s->n; i++)
         if (s->reqs[i].class != SCHED_CLASS_BATCH && (s->reqs[i].running || !s->reqs[i].paused)) slots = x->c->parallel;
     x->slots = running < slots ? slots - running : 0;

@@ -512,6 +512,31 @@ static void test_more_slots_for_batches_alone(void **state)
     assert_action(&t, 0, 2, SCHED_START);
 }
 
+/* A step that decodes n tokens takes 10 + 1.477 n ms: 1 for each, 2.5 for each thousand positions, which are 190.9. */
+static uint32_t starts_beside(uint32_t running, double step_ms, uint32_t samples)
+{
+    struct table t;
+    batch_init(&t, running);
+    t.c.step_ms = step_ms;
+    t.b.time = (struct sched_time){.samples = samples};
+    t.b.time.ms[SCHED_TIME_FIXED] = 10;
+    t.b.time.ms[SCHED_TIME_DECODE] = 1;
+    t.b.time.ms[SCHED_TIME_DECODE_KV] = 2.5;
+    decide(&t);
+    return t.n_out;
+}
+
+static void test_still_more_where_steps_are_short(void **state)
+{
+    assert_int_equal(starts_beside(10, 26.3, 1), 1); /* with 11: 26.25 ms */
+    assert_int_equal(starts_beside(10, 26.2, 1), 0);
+    assert_int_equal(starts_beside(10, 26.3, 0), 0); /* nothing is known about the time of a step */
+    assert_int_equal(starts_beside(7, 1, 1), 1);     /* four times parallel in any case */
+    assert_int_equal(starts_beside(8, 1, 1), 0);
+    assert_int_equal(starts_beside(23, 1e6, 1), 1); /* 12 times parallel at most */
+    assert_int_equal(starts_beside(24, 1e6, 1), 0);
+}
+
 /* One of a higher class takes the place of one of them, and the others stay. */
 static void test_one_of_many_batches_makes_room(void **state)
 {
@@ -712,16 +737,21 @@ static void test_floor(void **state)
     assert_false(t.users[0].waited);
 }
 
-/* Four times the slots, but not more than a number holds. */
+/* 4 and 12 times the slots, but not more than a number holds. */
 static void test_most_slots(void **state)
 {
-    static const uint32_t cases[][2] = {
-        {1, 4}, {UINT32_MAX / 4, UINT32_MAX - 3}, {UINT32_MAX / 4 + 1, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}};
+    static const uint32_t cases[][3] = {{1, 4, 12},
+                                        {UINT32_MAX / 12, UINT32_MAX / 12 * 4, UINT32_MAX / 12 * 12},
+                                        {UINT32_MAX / 12 + 1, (UINT32_MAX / 12 + 1) * 4, UINT32_MAX},
+                                        {UINT32_MAX / 4, UINT32_MAX - 3, UINT32_MAX},
+                                        {UINT32_MAX / 4 + 1, UINT32_MAX, UINT32_MAX},
+                                        {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct sched_config c;
         sched_config_init(&c, cases[i][0], 512);
         assert_int_equal(c.parallel, cases[i][0]);
         assert_int_equal(c.parallel_batch, cases[i][1]);
+        assert_int_equal(c.parallel_most, cases[i][2]);
     }
 }
 
@@ -749,6 +779,7 @@ int main(void)
         cmocka_unit_test(test_even_slots_after_a_loss),
         cmocka_unit_test(test_class_preempts_its_own_user),
         cmocka_unit_test(test_more_slots_for_batches_alone),
+        cmocka_unit_test(test_still_more_where_steps_are_short),
         cmocka_unit_test(test_one_of_many_batches_makes_room),
         cmocka_unit_test(test_batches_do_not_add_slots_for_others),
         cmocka_unit_test(test_slow_reader_yields),

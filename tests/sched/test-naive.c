@@ -173,6 +173,7 @@ static void draw_config(struct table *t)
     struct sched_config *c = &t->c;
     sched_config_init(c, 1 + draw(draw(9) ? 6 : 96), 1 + draw(24));
     c->parallel_batch = c->parallel + draw(draw(2) ? 4 : 40);
+    c->parallel_most = c->parallel_batch + draw(draw(2) ? 4 : 40);
     c->prefill_units = 1 + draw(3);
     c->quantum = draw(6);
     c->yield_ms = draw(4);

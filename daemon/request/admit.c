@@ -79,7 +79,7 @@ static void start(struct core *core, struct seq *s)
 
 static void act(struct core *core, struct seq *s, enum sched_reason reason)
 {
-    if (reason == SCHED_START && s->state == SEQ_WAITING && core->running < core->plan.config.parallel_batch)
+    if (reason == SCHED_START && s->state == SEQ_WAITING && core->running < core->plan.config.parallel_most)
         start(core, s);
     else if (reason != SCHED_START && (s->state == SEQ_RUNNING || s->state == SEQ_ENCODING)) {
         core->counts.preemptions++;

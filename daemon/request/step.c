@@ -35,7 +35,7 @@ static int reserve_rows(struct core *core, size_t rows)
 
 int step_new(struct core *core)
 {
-    size_t t = core->config.batch_tokens, n = core->plan.config.parallel_batch;
+    size_t t = core->config.batch_tokens, n = core->plan.config.parallel_most;
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
     if (!x) return -ENOMEM;
     if (n > t) n = t; /* each sequence of a batch has a token */

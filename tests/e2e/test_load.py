@@ -249,6 +249,24 @@ def test_a_queue_kept_full(quiet):
     settle(quiet)
 
 
+def test_short_steps_give_a_batch_more_slots(quiet):
+    """Twelve times --parallel where steps are as short as those of this model, until somebody else comes; the answers are as alone."""
+    quiet.daemon("--parallel", 2, "--kv-bytes", "16M")
+    keys = dict(prompt="tell me of the sea", temperature=0.0, ignore_eos=True, logprobs=True)
+    with quiet.client(timeout=200) as c, quiet.client(timeout=200) as other:
+        want = bits(c.answer(**keys, max_tokens=300))
+        live = {c.generate(**keys, max_tokens=300, priority="batch"): [] for _ in range(60)}
+        most = 0
+        while any(not events or events[-1]["event"] != "done" for events in live.values()):
+            e = c.recv()
+            live[e["id"]].append(e)
+            if e["event"] == "text" and most <= 8:
+                most = max(most, json.loads(other.ask("status")["status"])["running"])
+        assert 8 < most <= 24
+        assert all(bits(Answer(events)) == want for events in live.values())
+    settle(quiet)
+
+
 OTHER = """
 import os, sys
 os.setgid(65534), os.setuid(65534)

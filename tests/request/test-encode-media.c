@@ -489,6 +489,19 @@ static void test_eviction(void **state)
     }
 }
 
+/* Until all jobs that were sent have run. While the engine's thread is held. */
+static void wait_jobs(struct harness *h)
+{
+    struct mailbox *m = &h->engine->core.mail;
+    for (unsigned out = 1, back = 0; out > back; usleep(200)) {
+        pthread_mutex_lock(&m->lock);
+        back = 0;
+        for (const struct return_job *x = m->returns.finished; x; x = x->next) back++;
+        out = m->returns.out;
+        pthread_mutex_unlock(&m->lock);
+    }
+}
+
 /* Files of two users are decoded again when both cancel: the one of a third is next. */
 static void test_cancel_while_decoding(void **state)
 {
@@ -503,8 +516,11 @@ static void test_cancel_while_decoding(void **state)
     evict_all(h);
     long long before = encoded(h);
     script.shut = true;
-    harness_hold(h); /* all are prepared by the threads that will decode */
+    harness_hold(h);
     for (unsigned i = 0; i < 3; i++) ids[i] = submit(h, 1000 + i, 1, i ? 1 + i : 0, i ? 1 : 2);
+    harness_turn(h);
+    harness_turn(h); /* all have begun, */
+    wait_jobs(h);    /* and the threads that will decode, which are busy then, have looked up their files */
     harness_go(h);
     for (unsigned i = 0; i < 3; i++) harness_wait_any(h, ids[i]);
     for (unsigned i = 0; i < 2; i++) engine_cancel(h->engine, 1000 + i, ids[i]);

@@ -109,8 +109,9 @@ struct sched_config {
     uint64_t patience;       /* units served until a request that lacks blocks blocks all later starts */
     uint32_t forget;         /* units served until differences of accounts have decayed to 1/e; at least 1 */
     /* Time limit of a step that decodes. D is the estimated time of the step's decode tokens alone. The step may take
-     * step_ratio * D, and at most step_ms milliseconds; but always step_least * D, so that prompts progress beside
-     * long sequences. A step without decode has no time limit. */
+     * step_ratio * D (while all requests with tokens to compute are of SCHED_CLASS_BATCH, whose answers nobody reads as
+     * they come: without this limit), and at most step_ms milliseconds; but always step_least * D, so that prompts
+     * progress beside long sequences. A step without decode has no time limit. */
     double step_ratio;
     double step_ms;
     double step_least;

@@ -164,7 +164,8 @@ static void set_limit(struct step *t)
 {
     const struct sched_config *c = t->c;
     double alone = sched_time_of(&t->b->time, t->load);
-    double most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
+    double most = fmax(c->step_ms, c->step_least * alone);
+    if (t->higher) most = fmin(most, c->step_ratio * alone);
     t->limited = t->load->decode && t->b->time.samples > 0 && !t->is_short;
     if (t->shared && t->limited) {
         bool behind = t->most_prefill >= t->least_decode + c->quantum;

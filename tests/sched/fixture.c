@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sched/fixture.h"
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #define NEVER UINT64_MAX
@@ -357,12 +358,23 @@ static double takes(struct fixture *g, const struct sched_load *x)
     return m[0] + m[1] * x->decode + m[2] * x->prefill + m[3] * x->decode_kv + m[4] * x->prefill_kv;
 }
 
-static void check_time(struct fixture *g, const struct sched_load *load, double ms)
+/* A request of a higher class than batch has tokens to compute. */
+static bool has_higher(const struct fixture *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct sched_req *r = &g->reqs[i];
+        if (r->running && !r->paused && !r->busy && r->known > r->computed && r->class != SCHED_CLASS_BATCH)
+            return true;
+    }
+    return false;
+}
+
+static void check_time(struct fixture *g, const struct sched_load *load, bool higher, double ms)
 {
     struct sched_load alone = *load;
     alone.prefill = 0, alone.prefill_kv = 0;
-    double of = takes(g, &alone), most = g->c.step_ratio * of;
-    if (most > g->c.step_ms) most = g->c.step_ms > g->c.step_least * of ? g->c.step_ms : g->c.step_least * of;
+    double of = takes(g, &alone), most = fmax(g->c.step_ms, g->c.step_least * of);
+    if (higher) most = fmin(most, g->c.step_ratio * of);
     if (!load->decode || load->prefill <= g->c.prefill_min || g->b.time.samples < 100 || load->due) return;
     g->mixed++;
     g->slow += ms > 1.25 * most;
@@ -444,7 +456,7 @@ void fixture_step(struct fixture *g)
     check_runs(g, runs, n);
     double ms = n ? takes(g, &load) : 5;
     if (n) {
-        check_time(g, &load, ms);
+        check_time(g, &load, has_higher(g), ms);
         g->due += load.due;
         double seen = ms * (0.95 + 0.1 * fixture_rnd(g, 1000) / 1000) * (fixture_rnd(g, 300) ? 1 : 40);
         sched_done(&g->c, &g->b, &s, runs, n, &load, seen);

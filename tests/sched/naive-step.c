@@ -14,7 +14,7 @@ struct naive {
     const struct sched_state *s;
     struct naive_batch *out;
     uint32_t n_prefill, tokens, due;
-    bool several, is_short, limited;
+    bool several, higher, is_short, limited;
     double ms;
 };
 
@@ -113,7 +113,7 @@ static void limit(struct naive *x)
     }
     x->limited = x->out->load.decode && x->b->time.samples && !x->is_short;
     if (ms < c->step_least * alone) ms = c->step_least * alone;
-    if (ms > c->step_ratio * alone) ms = c->step_ratio * alone;
+    if (x->higher && ms > c->step_ratio * alone) ms = c->step_ratio * alone;
     if (x->limited && x->several) {
         bool behind = least != UINT64_MAX && most >= least + c->quantum;
         double one = (behind ? c->behind.ratio : c->shared.ratio) * time_of_one(x);
@@ -377,12 +377,12 @@ void naive_step(const struct sched_config *c, const struct sched_book *b, const 
 {
     struct naive x = {.c = c, .b = b, .s = s, .out = out};
     uint32_t n_decode = 0, kept = 0, user = SCHED_NONE;
-    bool whole = false, higher = false;
+    bool whole = false;
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i < s->n; i++) {
         if (!is_ready(&s->reqs[i])) continue;
         n_decode += decodes(&s->reqs[i]);
-        higher |= s->reqs[i].class != SCHED_CLASS_BATCH;
+        x.higher |= s->reqs[i].class != SCHED_CLASS_BATCH;
         x.n_prefill += needs_prefill(&s->reqs[i]);
         if (user == SCHED_NONE) user = s->reqs[i].user;
         x.several |= s->reqs[i].user != user;
@@ -393,7 +393,7 @@ void naive_step(const struct sched_config *c, const struct sched_book *b, const 
     if (forced && kept < c->prefill_due) kept = c->prefill_due;
     x.tokens = c->batch_tokens;
     uint32_t room = kept < c->batch_tokens ? c->batch_tokens - kept : 0;
-    if (higher && n_decode > c->parallel)
+    if (x.higher && n_decode > c->parallel)
         decode_turns(&x, c->parallel < room ? c->parallel : room);
     else
         decode_longest(&x, room);

@@ -254,32 +254,32 @@ static void test_priority(void **state)
     for (int i = 1; i < 3; i++) assert_true(h->answers[id[i]].ended);
 }
 
-/* While there are only requests of class batch, four run for each of the others that could; another one does not wait
- * for them. */
+/* While there are only requests of class batch, at least four and at most twelve run for each of the others that could;
+ * another one does not wait for them. */
 static void test_batches_alone(void **state)
 {
     struct harness *h = *state;
-    uint64_t id[5];
+    uint64_t id[13];
     h->config.parallel = 1;
     harness_start(h);
     struct proto_request r;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 13; i++) {
         r = harness_raw(harness_story);
         r.gen.priority = PROTO_PRIORITY_BATCH;
         r.gen.max_tokens = 1900;
         r.gen.ignore_eos = true;
         id[i] = harness_submit_as(h, 5 + (uint64_t)i, 1000, &r);
-        if (i < 4) harness_wait_texts(h, id[i], 1);
     }
-    harness_wait_any(h, id[4]);
-    assert_int_equal(h->answers[id[4]].queued_n, 1);
+    for (int i = 0; i < 4; i++) harness_wait_texts(h, id[i], 1);
+    harness_wait_any(h, id[12]);
+    assert_true(h->answers[id[12]].queued_n > 0);
     r = harness_raw("the");
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 13; i++) {
         assert_false(h->answers[id[i]].ended);
         engine_cancel(h->engine, 5 + (uint64_t)i, id[i]);
     }
-    for (int i = 0; i < 5; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_CANCEL);
+    for (int i = 0; i < 13; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_CANCEL);
 }
 
 /* Many with one long beginning, all cold and at once: it is computed once. */

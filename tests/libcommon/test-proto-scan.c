@@ -106,7 +106,19 @@ static void lengths_that_lie(void **state)
         "abcd",
         "length beyond the end");
     BAD("\xcf\x00\x00\x00", "length beyond the end");
-    BAD("\xdb\x00\x00", "cut off");
+}
+
+/* The number itself is not whole: what is there must not count as a length of 0. */
+static void numbers_that_are_cut_off(void **state)
+{
+    static const unsigned char heads[] = {0xc4, 0xc5, 0xc6, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xde, 0xdf};
+    static const size_t sizes[] = {1, 2, 4, 1, 2, 4, 2, 4, 2, 4};
+    for (size_t i = 0; i < sizeof(heads); i++)
+        for (size_t n = 0; n < sizes[i]; n++) {
+            const unsigned char bytes[5] = {heads[i]};
+            assert_int_equal(scan(bytes, 1 + n), -EBADMSG);
+            assert_non_null(strstr(error_text(-EBADMSG), "cut off at byte 1"));
+        }
 }
 
 static void not_exactly_one_object(void **state)
@@ -205,10 +217,15 @@ static void every_truncation_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_object),   cmocka_unit_test(counts_that_lie),
-        cmocka_unit_test(lengths_that_lie),       cmocka_unit_test(not_exactly_one_object),
-        cmocka_unit_test(what_is_no_object_here), cmocka_unit_test(depth_is_limited),
-        cmocka_unit_test(elements_are_limited),   cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_kind_of_object),
+        cmocka_unit_test(counts_that_lie),
+        cmocka_unit_test(lengths_that_lie),
+        cmocka_unit_test(numbers_that_are_cut_off),
+        cmocka_unit_test(not_exactly_one_object),
+        cmocka_unit_test(what_is_no_object_here),
+        cmocka_unit_test(depth_is_limited),
+        cmocka_unit_test(elements_are_limited),
+        cmocka_unit_test(every_truncation_is_refused),
     };
 
     return cmocka_run_group_tests_name("proto-scan", tests, NULL, NULL);

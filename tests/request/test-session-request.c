@@ -69,41 +69,77 @@ static void test_list_in_pages(void **state)
     assert_string_equal(b->last.sessions.data, "[]");
 }
 
-/* A session "s" with an image, as a daemon with an image encoder leaves it. */
-static void leave_image(struct harness *h)
+/* A session "s" with an image, a sound and a call, as a daemon with an encoder of both leaves it. */
+static void leave_media(struct harness *h)
 {
     struct session_store_config c = {.dir = h->state_dir};
     struct session_store *store = NULL;
     struct session *x = NULL;
-    struct proto_media image = {.kind = PROTO_MEDIA_IMAGE, .at = 2, .width = 30, .height = 20, .digest = {1}};
-    assert_int_equal(blob_new(&image.file, "bytes", 5), 0);
+    struct proto_media media[] = {
+        {.kind = PROTO_MEDIA_IMAGE, .at = 2, .width = 30, .height = 20, .digest = {1}},
+        {.kind = PROTO_MEDIA_SOUND, .at = 3, .samples = 7, .digest = {2}},
+    };
+    struct proto_call call = {.id = {(char *)(uintptr_t) "c1", 2},
+                              .name = {(char *)(uintptr_t) "look", 4},
+                              .arguments = {(char *)(uintptr_t) "{}", 2}};
+    const struct proto_message calls = {.role = {(char *)(uintptr_t) "assistant", 9}, .calls = &call, .n_calls = 1};
+    assert_int_equal(blob_new(&media[0].file, "bytes", 5), 0);
+    assert_int_equal(blob_new(&media[1].file, "sound", 5), 0);
     const struct proto_message m = {.role = {(char *)(uintptr_t) "user", 4},
                                     .content = {(char *)(uintptr_t) "a b", 3},
-                                    .media = &image,
-                                    .n_media = 1};
+                                    .media = media,
+                                    .n_media = 2};
     assert_int_equal(session_store_open(&store, 1 << 20, &c), 0);
     assert_int_equal(session_acquire(store, 1000, "s", 1, true, &x), 0);
     assert_int_equal(session_load(x), 0);
     assert_int_equal(session_add_parts(x, &m), 0);
+    assert_int_equal(session_add_parts(x, &calls), 0);
     assert_int_equal(session_save(x), 0);
-    blob_unref(image.file);
+    for (int i = 0; i < 2; i++) blob_unref(media[i].file);
     session_release(store, x);
     session_store_free(store);
 }
 
-static void test_show_an_image(void **state)
+static void test_show_media_and_calls(void **state)
 {
     struct harness *h = *state;
     harness_dirs(h);
-    leave_image(h);
+    leave_media(h);
     harness_start(h);
     struct proto_request r = harness_simple(PROTO_SESSION_SHOW), next = harness_user("s", "and now?");
     assert_int_equal(proto_text_set(&r.name, "s", 1), 0);
     struct answer *a = harness_run(h, &r);
     assert_non_null(strstr(a->last.sessions.data,
                            "{\"role\":\"user\",\"content\":\"a b\",\"media\":[{\"kind\":\"image\",\"at\":2,"
-                           "\"bytes\":5,\"width\":30,\"height\":20}]}"));
+                           "\"bytes\":5,\"width\":30,\"height\":20},"
+                           "{\"kind\":\"audio\",\"at\":3,\"bytes\":5,\"samples\":7}]}"));
+    assert_non_null(strstr(a->last.sessions.data,
+                           "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c1\","
+                           "\"name\":\"look\",\"arguments\":\"{}\"}]}"));
     assert_error(harness_run(h, &next), EOPNOTSUPP, "the model reads no images: it has no encoder (--mmproj)");
+}
+
+/* Of a raw session the text is shown; who renames, forks or removes is told that it is done. */
+static void test_raw_and_done(void **state)
+{
+    struct harness *h = *state;
+    struct proto_request r = harness_raw("the sea"), show = harness_simple(PROTO_SESSION_SHOW);
+    static const enum proto_type changes[] = {PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE};
+    harness_start(h);
+    r.gen.max_tokens = 1;
+    assert_int_equal(proto_text_set(&r.gen.session, "s", 1), 0);
+    assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+    assert_int_equal(proto_text_set(&show.name, "s", 1), 0);
+    struct answer *a = harness_run(h, &show);
+    assert_non_null(strstr(a->last.sessions.data, "\"raw\":true,"));
+    assert_non_null(strstr(a->last.sessions.data, "\"text\":\"the sea"));
+    assert_null(strstr(a->last.sessions.data, "\"messages\":"));
+    for (int i = 0; i < 3; i++) {
+        struct proto_request q = harness_simple(changes[i]);
+        assert_int_equal(proto_text_set(&q.name, i == 2 ? "1" : "s", 1), 0);
+        if (i < 2) assert_int_equal(proto_text_set(&q.to, i ? "1" : "0", 1), 0);
+        assert_int_equal(harness_run(h, &q)->last.type, PROTO_EV_OK);
+    }
 }
 
 static atomic_long left = -1; /* allocations of the JSON library, behind which one fails; -1: none does */
@@ -160,10 +196,8 @@ int main(void)
     json_set_alloc_funcs(allocate, free);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_busy),
-        TEST(test_list_in_pages),
-        TEST(test_show_an_image),
-        TEST(test_whole_or_an_error),
+        TEST(test_busy),         TEST(test_list_in_pages),     TEST(test_show_media_and_calls),
+        TEST(test_raw_and_done), TEST(test_whole_or_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "daemon/request/mask-job.h"
 #include "daemon/request/model-draft.h"
 #include "daemon/request/recover.h"
+#include "daemon/request/row-picks.h"
 #include "daemon/request/step-states.h"
 #include "daemon/request/texts.h"
 #include "libcommon/clock.h"
@@ -24,7 +25,8 @@ struct step_scratch {
     struct item_place *places;   /* [batch_tokens] of the entries of sequences with grids */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
     int32_t *best;               /* [sequences of a step] of those that want no more than the id of the largest logit */
-    struct logits_rows logits;   /* of as many sequences as a step may have; more once tokens were proposed */
+    struct row_picks picks;
+    struct logits_rows logits; /* of as many sequences as a step may have; more once tokens were proposed */
     float *hidden; /* [batch_tokens][dim] states for an MTP layer, rows for the vectors of texts; NULL: neither */
 };
 
@@ -49,7 +51,8 @@ int step_new(struct core *core)
     const struct hparams *h = &core->model.backend->hparams;
     const bool hidden = (draft && draft->mtp) || h->embedding.pooling != POOLING_NONE;
     if (hidden) x->hidden = calloc(t, h->dim * sizeof(*x->hidden));
-    if (!x->entries || !x->tables || !x->want || !x->best || !x->tokens || !x->places || (hidden && !x->hidden))
+    if (!x->entries || !x->tables || !x->want || !x->best || !x->tokens || !x->places || (hidden && !x->hidden) ||
+        row_picks_init(&x->picks, n) < 0)
         return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
     return h->embedding.whole ? 0 : reserve_rows(core, n);
 }
@@ -64,6 +67,7 @@ void step_free(struct core *core)
     free(x->best);
     free(x->places);
     free(x->tokens);
+    row_picks_fini(&x->picks);
     logits_rows_fini(&x->logits);
     free(x->hidden);
     free(x);
@@ -207,6 +211,26 @@ static void fill_entries(struct core *core, size_t runs)
     }
 }
 
+/* The rows of the runs, from which tokens are picked together: of each answer the next token, unless it has a
+ * constraint, whose masks may take long, or is the first one of several answers. */
+static void list_picks(struct core *core, size_t runs)
+{
+    struct step_scratch *x = core->step;
+    const struct plan *p = &core->plan;
+    size_t row = 0;
+    x->picks.n = runs;
+    for (size_t i = 0; i < runs; i++) {
+        const struct sched_run *r = &p->runs[i];
+        struct seq *s = p->seqs[r->index];
+        x->picks.list[i] = (struct row_pick){.id = -1};
+        if (!wants_logits(s, r) || wants_best(core, s, r)) continue;
+        const bool now = !s->request->constraint && (s->generated || s->group->n == 1);
+        x->picks.list[i].s = now ? s : NULL;
+        x->picks.list[i].logits = logits_rows_at(&x->logits, row);
+        row += 1 + r->draft;
+    }
+}
+
 /* Token @i of the draft is computed, and was sampled: its KV counts from now on. False: another token was sampled. */
 static bool accept_draft(struct core *core, struct seq *s, uint32_t i)
 {
@@ -318,20 +342,17 @@ static void distribute(struct core *core, uint32_t runs, int r)
 {
     const struct plan *p = &core->plan;
     const struct step_scratch *x = core->step;
-    size_t row = 0;
     const uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
     for (uint32_t i = 0; i < runs; i++) {
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
         struct seq *s = p->seqs[run.index];
         if (!s) continue; /* another text has ended the request that it was of */
-        const bool best = x->entries[i].best != NULL, rows = wants_logits(s, &run) && !best;
         struct logits logits = {.best = x->best[i]};
-        if (!best) logits = logits_rows_at(&x->logits, row);
+        if (!x->entries[i].best) logits = row_picks_at(&x->picks, i);
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
             progress(core, s, &run, logits, until);
-        if (rows) row += 1 + run.draft;
     }
 }
 
@@ -353,11 +374,13 @@ void step_run(struct core *core)
     step_states_prepare(core, runs);
     const size_t rows = count_rows(core, runs); /* both may have dropped proposed tokens */
     fill_entries(core, runs);
+    list_picks(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */
     int r = b->ops->forward(b, x->entries, runs, x->logits.logits, x->hidden);
     if (r == 0) logits_rows_peaks(&x->logits, b, rows);
+    if (r == 0) row_picks_run(&x->picks, core);
     pthread_mutex_lock(&core->own);
     double took = (double)(clock_now_usec() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);

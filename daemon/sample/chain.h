@@ -99,6 +99,7 @@ int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
 struct logits {
     const float *row, *peaks;
     int32_t best;
+    const int32_t *picked; /* the token that sampling_foresee() has picked from the row; NULL: none */
 };
 
 /* Sends the logits of the vocabulary of @x (not changed) through the chain, with the random number @u. Writes *id on 0;

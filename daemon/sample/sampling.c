@@ -61,14 +61,29 @@ static int take_best(struct sampling *s, int32_t best, int32_t *id)
     return logits_chain_accept(&s->chain, best);
 }
 
+static int pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const struct logits_history *h,
+                int32_t *id)
+{
+    return logits_chain_pick(&s->chain, x, logits, h, rng_uniform(s->seed, s->answer, s->position), id);
+}
+
+int32_t sampling_foresee(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
+                         size_t n_history)
+{
+    const struct logits_history h = {history, n_history};
+    int32_t id;
+    return pick(s, x, logits, &h, &id) < 0 ? -1 : id;
+}
+
 int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
                   size_t n_history, int32_t *id)
 {
     const struct logits_history h = {history, n_history};
     int32_t picked;
     int r = logits.row ? -EAGAIN : take_best(s, logits.best, &picked);
+    if (logits.picked) r = logits_chain_accept(&s->chain, picked = *logits.picked);
     while (r == -EAGAIN) {
-        r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
+        r = pick(s, x, logits, &h, &picked);
         if (r == 0) r = logits_chain_accept(&s->chain, picked);
     }
     if (r < 0) return r;

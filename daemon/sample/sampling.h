@@ -35,5 +35,10 @@ bool sampling_is_best(const struct sampling *s);
 int sampling_pick(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
                   size_t n_history, int32_t *id);
 
+/* The token that the next sampling_pick() will pick from the same row; -1: that will be an error. Several threads may
+ * call it at once, each for another answer and with its own @x. */
+int32_t sampling_foresee(struct sampling *s, struct sample_scratch *x, struct logits logits, const int32_t *history,
+                         size_t n_history);
+
 /* Undo the last @n picks, no more than there were. */
 void sampling_rollback(struct sampling *s, size_t n);

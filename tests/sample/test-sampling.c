@@ -107,6 +107,38 @@ static void test_rollback_is_exact(void **state)
     }
 }
 
+/* A token that was picked ahead, with other memory, is the one that would have been picked, and leaves the same state.
+ */
+static void test_foreseen(void **state)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        struct sample_params p = params(kind);
+        struct sample_scratch *other;
+        struct writer w, plain;
+        begin(&w, &p);
+        begin(&plain, &p);
+        assert_int_equal(sample_scratch_new(&other, VOCAB), 0);
+        while (w.n < PROMPT + TOKENS) {
+            fill_row(&w);
+            struct logits row = {.row = w.row};
+            int32_t id = -1, ahead = sampling_foresee(&w.s, other, row, w.ids, w.n);
+            assert_int_equal(w.s.position, w.n - PROMPT);
+            assert_int_equal(sampling_foresee(&w.s, other, row, w.ids, w.n), ahead);
+            if (w.n % 3) row.picked = &ahead; /* it may be picked again */
+            assert_int_equal(sampling_pick(&w.s, w.x, row, w.ids, w.n, &id), 0);
+            assert_int_equal(id, ahead);
+            w.ids[w.n++] = id;
+            write_token(&plain);
+        }
+        assert_memory_equal(w.ids, plain.ids, sizeof(w.ids));
+        for (int i = 0; i < VOCAB; i++) w.row[i] = NAN;
+        assert_int_equal(sampling_foresee(&w.s, other, (struct logits){.row = w.row}, w.ids, w.n), -1);
+        sample_scratch_free(other);
+        end(&plain);
+        end(&w);
+    }
+}
+
 /* A clone goes its own way, whatever becomes of the original. */
 static void test_clone(void **state)
 {
@@ -257,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_numbers_are_those_of_the_position),
         cmocka_unit_test(test_rollback_is_exact),
+        cmocka_unit_test(test_foreseen),
         cmocka_unit_test(test_clone),
         cmocka_unit_test(test_a_processor_of_ones_own),
         cmocka_unit_test(test_errors_change_nothing),

@@ -68,11 +68,14 @@ def test_a_users_unit_in_a_users_manager(tiny):
 
 def test_security_lists_the_calls_of_the_filter():
     rules = (TOP / "daemon" / "io" / "sandbox-calls.c").read_text().split("sock_filter program[]")[1]
-    device = set(re.findall(r"\bALLOW\((\w+)\)", (TOP / "daemon" / "io" / "sandbox-calls.c").read_text().split("sock_filter device[]")[1].split("};")[0]))
+    of_device = (TOP / "daemon" / "io" / "sandbox-calls.c").read_text().split("sock_filter device[]")[1].split("};")[0]
+    device = set(re.findall(r"\bALLOW\((\w+)\)", of_device))
     always = set(re.findall(r"\bALLOW\((\w+)\)", rules))
     sometimes = set(re.findall(r"\b(?:ALLOW_\w+|RULE)\((\w+)", rules)) | {"fcntl"}  # SANDBOX_FCNTL
     listed = SECURITY.read_text().split("### System calls of hobd after its start")[1].split("`strace")[0].split("\n\n")[2]
-    assert device == set(re.findall(r"\w+", re.search(r"With a GPU.*?: also (.*?), and of ioctl", SECURITY.read_text(), re.S)[1]))
+    gpu = re.search(r"With a GPU.*?: also (.*?), (and of ioctl.*?)\n\n", SECURITY.read_text(), re.S)
+    assert device == set(re.findall(r"\w+", gpu[1]))
+    assert set(re.findall(r"\b(?:ALLOW_\w+|RULE)\((\w+)", of_device)) == set(re.findall(r"\bof\s(\w+)", gpu[2])) & {"ioctl", "socket"}
     assert len(always) > 50 and set(re.split(r",\s+", listed.strip())) == always | {f"({n})" for n in sometimes}
 
 

@@ -41,8 +41,8 @@ TESTS = re.compile(r"^(session|kv-(pool|table)|eviction|prefix|disk|namespace|me
                    r"|accept-pace|account|close-apart|conn|listener|notify|idle-exit|memory-trim|pressure|server|service|sandbox|fetch-blocks|plan-view"
                    r"|engine$|states$|state-models|status-requests|batch-independence|churn|kv-groups|memory-pressure|configure$"
                    r"|admit|turn$|start$|step$|plan$|request|user$|named-users|mailbox|event-queue|public-prefixes|loaded-model|prepare"
-                   r"|session-request|draft|mtp-draft|lookup-draft|generate|whole-runs|embeddings|backend-engine|mask-job|constrain|stats$|rates$"
-         r"|sequence|truncate|runs|prefix-reuse|context|state-plan|caches|vectors|sim"
+                   r"|row-picks|session-request|draft|mtp-draft|lookup-draft|generate|whole-runs|embeddings|backend-engine|mask-job|constrain|stats$|rates$"
+                   r"|sequence|truncate|runs|prefix-reuse|context|state-plan|caches|vectors|sim"
                    r"|fuzz-(proto|frame|disk|prefix|session|server|caches|vectors)$)")
 SANITIZE = ["-Db_sanitize=address,undefined", "-Dman=disabled"]
 WORDS = {"false": "F", "true": "T", "moved": "M"}

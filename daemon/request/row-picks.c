@@ -16,7 +16,6 @@ static void free_scratch(struct row_picks *x)
 int row_picks_init(struct row_picks *x, size_t runs)
 {
     x->list = calloc(runs, sizeof(*x->list));
-    x->cap = runs;
     return x->list ? 0 : -ENOMEM;
 }
 

@@ -15,8 +15,8 @@ struct row_pick {
 };
 
 struct row_picks {
-    struct row_pick *list; /* [cap] of the runs of a step */
-    size_t cap, n;
+    struct row_pick *list; /* of the runs of a step; @n of them are this step's */
+    size_t n;
     struct sample_scratch **scratch; /* [threads]; NULL before they are needed */
     uint32_t threads;
 };

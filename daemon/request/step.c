@@ -118,12 +118,18 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
     return r->logits && s->request->proto.type != PROTO_WARM && !s->request->texts;
 }
 
+/* A row of @s gives one token: it is not the first one of several answers. */
+static bool is_one_answer(const struct seq *s)
+{
+    return s->generated || s->group->n == 1;
+}
+
 /* The run wants the id of the largest logit alone, and the backend finds it. */
 static bool wants_best(const struct core *core, const struct seq *s, const struct sched_run *r)
 {
     const struct proto_generate *g = &s->request->proto.gen;
     return core->model.backend->ops->picks && wants_logits(s, r) && r->draft == 0 && sampling_is_best(&s->sampling) &&
-           !g->logprobs && g->top_logprobs < 0 && (s->generated || s->group->n == 1);
+           !g->logprobs && g->top_logprobs < 0 && is_one_answer(s);
 }
 
 /* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
@@ -138,24 +144,19 @@ static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *
     return to;
 }
 
-/* The rows of logits that the runs want. */
-static size_t count_rows(const struct core *core, size_t runs)
+/* The rows of logits that the run wants. */
+static uint32_t rows_of(const struct core *core, const struct seq *s, const struct sched_run *r)
 {
-    const struct plan *p = &core->plan;
-    size_t rows = 0;
-    for (size_t i = 0; i < runs; i++) {
-        const struct sched_run *r = &p->runs[i];
-        const struct seq *s = p->seqs[r->index];
-        if (wants_logits(s, r) && !wants_best(core, s, r)) rows += 1 + r->draft;
-    }
-    return rows;
+    return wants_logits(s, r) && !wants_best(core, s, r) ? 1 + r->draft : 0;
 }
 
 /* Room for the logits of all rows. Without memory no token that is proposed is computed. */
 static void make_rows(struct core *core, size_t runs)
 {
     struct sched_run *run = core->plan.runs;
-    if (reserve_rows(core, count_rows(core, runs)) == 0) return;
+    size_t rows = 0;
+    for (size_t i = 0; i < runs; i++) rows += rows_of(core, core->plan.seqs[run[i].index], &run[i]);
+    if (reserve_rows(core, rows) == 0) return;
     for (size_t i = 0; i < runs; i++) {
         run[i].n -= run[i].draft;
         run[i].draft = 0;
@@ -212,8 +213,9 @@ static void fill_entries(struct core *core, size_t runs)
 }
 
 /* The rows of the runs, from which tokens are picked together: of each answer the next token, unless it has a
- * constraint, whose masks may take long, or is the first one of several answers. */
-static void list_picks(struct core *core, size_t runs)
+ * constraint, whose masks may take long, or is the first one of several answers. Returns the
+ * number of rows. */
+static size_t list_picks(struct core *core, size_t runs)
 {
     struct step_scratch *x = core->step;
     const struct plan *p = &core->plan;
@@ -222,13 +224,14 @@ static void list_picks(struct core *core, size_t runs)
     for (size_t i = 0; i < runs; i++) {
         const struct sched_run *r = &p->runs[i];
         struct seq *s = p->seqs[r->index];
+        const uint32_t rows = rows_of(core, s, r);
         x->picks.list[i] = (struct row_pick){.id = -1};
-        if (!wants_logits(s, r) || wants_best(core, s, r)) continue;
-        const bool now = !s->request->constraint && (s->generated || s->group->n == 1);
-        x->picks.list[i].s = now ? s : NULL;
+        if (!rows) continue;
+        x->picks.list[i].s = !s->request->constraint && is_one_answer(s) ? s : NULL;
         x->picks.list[i].logits = logits_rows_at(&x->logits, row);
-        row += 1 + r->draft;
+        row += rows;
     }
+    return row;
 }
 
 /* Token @i of the draft is computed, and was sampled: its KV counts from now on. False: another token was sampled. */
@@ -372,9 +375,8 @@ void step_run(struct core *core)
     if (runs == 0) return;
     make_rows(core, runs);
     step_states_prepare(core, runs);
-    const size_t rows = count_rows(core, runs); /* both may have dropped proposed tokens */
     fill_entries(core, runs);
-    list_picks(core, runs);
+    const size_t rows = list_picks(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */

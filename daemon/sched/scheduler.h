@@ -10,10 +10,9 @@
  *
  * Batch class. Requests of SCHED_CLASS_BATCH need no short steps, and many of them in one step cost less each. While
  * there are no others, running or waiting, there are config.parallel_batch slots, and up to config.parallel_most where
- * steps are short. When another one comes, those that
- * run stay, but no request starts until fewer than config.parallel run, except in the place of a preempted one; at most
- * config.parallel requests of higher classes run; and while one of them has tokens to compute, a step decodes at most
- * config.parallel requests (see sched_step).
+ * steps are short. When another one comes, those that run stay, but no request starts until fewer than config.parallel
+ * run, except in the place of a preempted one; at most config.parallel requests of higher classes run; and while one of
+ * them has tokens to compute, a step decodes at most config.parallel requests (see sched_step).
  *
  * Service. Service is counted in units: config.prefill_units for a prefilled token, config.decode_units for a decoded
  * token. In a large batch a prefilled token costs the machine a fraction of a decoded token; in the small batches

@@ -275,6 +275,7 @@ static void test_batches_alone(void **state)
     assert_true(h->answers[id[12]].queued_n > 0);
     r = harness_raw("the");
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+    assert_int_equal(h->answers[id[12]].texts, 0);
     for (int i = 0; i < 13; i++) {
         assert_false(h->answers[id[i]].ended);
         engine_cancel(h->engine, 5 + (uint64_t)i, id[i]);

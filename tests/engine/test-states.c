@@ -376,6 +376,27 @@ static void test_context(void **state)
     check_blocks(h);
 }
 
+/* Batches have no more slots than half of the states, but all that others have. */
+static void test_slots_of_batches(void **state)
+{
+    struct harness *h = *state;
+    static const uint32_t parallel[] = {1, 2, 4, 1000};
+    h->config.kv_bytes = 400000;
+    for (int i = 0; i < 4; i++) {
+        h->config.parallel = parallel[i];
+        harness_start(h);
+        struct core *core = &h->engine->core;
+        const struct sched_config *c = &core->plan.config;
+        const uint32_t half = kv_pool_total(core->cache.pools[core->cache.state]) / 2;
+        const uint32_t most = half > parallel[i] ? half : parallel[i];
+        assert_true(half > 4);
+        assert_int_equal(c->parallel, parallel[i]);
+        assert_int_equal(c->parallel_batch, 4 * parallel[i] < most ? 4 * parallel[i] : most);
+        assert_int_equal(c->parallel_most, 12 * parallel[i] < most ? 12 * parallel[i] : most);
+        harness_stop(h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_drafts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_drafts, setup_rare, teardown),
         cmocka_unit_test_setup_teardown(test_context, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slots_of_batches, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

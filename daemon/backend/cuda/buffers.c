@@ -52,6 +52,8 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->att_acts = carve_acts(c, n, queries);
     b->gate = carve(c, n * s->ffn, f);
     b->up = carve(c, n * s->ffn, f);
+    b->beside = carve(c, s->parallel ? n * s->dim : 0, f);
+    b->q_gate = carve(c, s->desc->attention.q_gate ? n * queries : 0, f);
     b->gated_acts = carve_acts(c, n, s->ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);
@@ -141,8 +143,7 @@ int cuda_find_kernels(struct cuda *c)
     const struct {
         CUfunction *to;
         const char *name;
-    } all[] = {{&c->kern.norm, "cuda_norm"},
-               {&c->kern.quantize, "cuda_quantize"},
+    } all[] = {{&c->kern.quantize, "cuda_quantize"},
                {&c->kern.gated, "cuda_gated"},
                {&c->kern.logits, "cuda_logits"},
                {&c->kern.largest, "cuda_largest"},
@@ -152,10 +153,10 @@ int cuda_find_kernels(struct cuda *c)
                {&c->kern.kv_copy, "cuda_kv_copy"},
                {&c->kern.merge, "cuda_merge"},
                {&c->kern.merge_many, "cuda_merge_many"}};
-    const unsigned row = (2 * c->host.base.hparams.dim + 1) * (unsigned)sizeof(float);
-    int r = 0;
+    int r = cuda_find_norms(c);
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
-        r = cuda_kernel(&c->device, all[i].to, all[i].name, all[i].to == &c->kern.norm ? row : 0);
+        r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
+    if (!r) r = cuda_find_variants(c);
     return r ? r : cuda_find_attention(c);
 }

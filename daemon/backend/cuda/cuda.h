@@ -9,6 +9,7 @@
  */
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/products.h"
+#include "kernels/cuda/variant-args.h"
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
@@ -22,6 +23,8 @@ struct cuda_buffers {
     struct cuda_acts h_acts;    /* the normed input, quantized */
     float *q, *q_sinks, *k, *v; /* [tokens][heads or kv_heads][head_dim] */
     float *att, *gate, *up;     /* [tokens][heads][head_dim], [tokens][ffn]; the activated gates lie in gate */
+    float *beside;              /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
+    float *q_gate;              /* [tokens][heads][head_dim] where the architecture has them */
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -66,6 +69,7 @@ enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see every
 struct cuda_kernels {
     CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
         attn_few, decode;
+    CUfunction norm_any, xielu, head_gate; /* norms.c, variants.c */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
@@ -134,6 +138,13 @@ struct cuda_pass {
     const float *bias, *post; /* of the pending result in h, or NULL */
     const float *out_scale;
     bool pending;
+    bool beside;              /* buf.beside is pending too, with */
+    const float *beside_bias; /* this bias, or NULL */
+};
+
+/* Weights of a norm and its bias, or NULL; those of the second one behind it, of an encoder. */
+struct cuda_norm_by {
+    const float *w, *bias, *second, *second_bias;
 };
 
 /* The quantized activations @a of the tokens that are computed now. */
@@ -237,10 +248,44 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out);
 int cuda_graph_run(struct cuda_pass *p, const struct cuda_shape *shape, int (*compute)(struct cuda_pass *p));
 void cuda_forget_graphs(struct cuda *c);
 
+/* cuda_join, and multiply @set with the result. @gated: what follows the products up and gate of one token, or NULL. */
+int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const struct product *set, uint32_t n,
+                       const struct cuda_gated *gated);
+
+/* --- norms.c --- */
+
+/* Find its kernels. */
+int cuda_find_norms(struct cuda *c);
+
+/* The model's norms are RMSNorm without a bias, and one result of a block is pending at a time: cuda_norm. */
+bool cuda_usual_norms(const struct hparams *s);
+
 /* Start cuda_norm for @n rows. */
 int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a);
 
-/* Join what is pending to the residual stream, and multiply @set with the norm @w of it (NULL: the stream itself).
- * @gated: what follows the products up and gate of one token, or NULL. */
-int cuda_norm_products(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n,
-                       const struct cuda_gated *gated);
+/* What is pending joins the residual stream, and the norm @by of it is computed (@by.w NULL: the stream itself): the
+ * arguments, without f and q; start them. Nothing is pending then. */
+struct cuda_norm cuda_join_of(const struct cuda_pass *p, const struct cuda_norm_by *by);
+int cuda_join(struct cuda_pass *p, const struct cuda_norm_by *by, const struct cuda_norm *a);
+
+/* cuda_norms_heads: the heads of q and k of the pass's layer have a norm that cuda_heads does not. Then cuda_norm_heads
+ * applies their biases and this norm, in place. */
+bool cuda_norms_heads(const struct cuda_pass *p);
+int cuda_norm_heads(const struct cuda_pass *p);
+
+/* Norm the rows @x of @k values, the input of the product @out: in place, or quantized to @acts. */
+int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *w, const struct product *out,
+                  const struct cuda_acts *acts);
+
+/* --- variants.c: what only some architectures have --- */
+
+/* Find its kernels. */
+int cuda_find_variants(struct cuda *c);
+
+/* buf.att times the sigmoids of the gates of queries, the input of the product @out. @list: where the rows of gates are
+ * those of other tokens, their numbers, in the notes; or NULL. */
+int cuda_gate_heads(const struct cuda_pass *p, const uint32_t *list, const struct product *out);
+
+/* cuda_gated of an activation that it does not have. False: it does. */
+bool cuda_activates(const struct cuda_pass *p);
+int cuda_activate(const struct cuda_pass *p, const struct cuda_gated *a);

@@ -96,41 +96,30 @@ static bool plain(const struct product *set, uint32_t n)
     return false;
 }
 
-/* --- norms --- */
-
-int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a)
+/* Matrices that the feed-forward's input is multiplied with: up, and gate. */
+static uint32_t gates(const struct cuda_pass *p)
 {
-    /* many threads shorten a row; of many rows, more are computed at once with few */
-    const bool few = a->k < 4 * THREADS || n > 4 * (uint32_t)c->device.processors;
-    const struct cuda_grid g = {n, 1, few ? THREADS : 4 * THREADS, (2 * a->k + 1) * (unsigned)sizeof(float)};
-    return cuda_launch(&c->device, c->kern.norm, g, a);
+    return p->c->host.base.hparams.desc->block.no_gate ? 1 : 2;
 }
 
-int cuda_norm_products(struct cuda_pass *p, const float *w, const struct product *set, uint32_t n,
+int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const struct product *set, uint32_t n,
                        const struct cuda_gated *gated)
 {
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
-    struct cuda_norm a = {.x = p->x,
-                          .h = p->pending ? c->buf.h : NULL,
-                          .bias = cuda_weight(c, p->bias),
-                          .post = cuda_weight(c, p->post),
-                          .out_scale = cuda_weight(c, p->out_scale),
-                          .w = cuda_weight(c, w),
-                          .eps = s->rms_eps,
-                          .residual = s->scale.residual,
-                          .k = s->dim};
-    const bool joins = p->pending;
-    p->pending = false;
-    if (w && alone(p, set, n, 1)) { /* all CTAs read the stream, so the joined one has another place */
+    struct cuda_norm a = cuda_join_of(p, by);
+    if (by->w && cuda_usual_norms(s) && alone(p, set, n, 1)) {
         struct cuda_one in = {.norm = a};
-        if (joins) in.norm.to = p->x = p->x == c->buf.kept ? c->buf.x : c->buf.kept;
+        /* all CTAs read the stream, so the joined one has another place */
+        if (p->pending) in.norm.to = p->x = p->x == c->buf.kept ? c->buf.x : c->buf.kept;
         if (gated) in.gated = *gated;
+        p->pending = false;
         return multiply_one(p, set, n, &in);
     }
-    if (plain(set, n)) a.f = c->buf.h;
-    if (cpu_quantized(set, n)) a.q = cuda_acts_of(p, c->buf.h_acts);
-    int r = cuda_start_norm(c, p->n, &a);
+    const struct product more[] = {{&p->cpu.w->up, NULL}, {&p->cpu.w->gate, NULL}}; /* of the same input */
+    if (plain(set, n) || s->parallel) a.f = c->buf.h;
+    if (cpu_quantized(set, n) || (s->parallel && cpu_quantized(more, gates(p)))) a.q = cuda_acts_of(p, c->buf.h_acts);
+    int r = cuda_join(p, by, &a);
     return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);
 }
 
@@ -157,24 +146,57 @@ static int keep_wanted(struct cuda_pass *p)
     return cuda_start_norm(c, p->n, &a);
 }
 
+/* The product of what the heads got is not its input: gates or a norm come before it. */
+static bool changes_heads(const struct layer *w)
+{
+    return w->q_gate.rows || w->attn_sub_norm;
+}
+
+/* What the heads got, -> what is pending. */
+static int finish_heads(struct cuda_pass *p, const struct product *out, bool last)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    int r = 0;
+    if (w->q_gate.rows) r = cuda_gate_heads(p, last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL, out);
+    if (w->attn_sub_norm) r = cuda_sub_norm(p, c->buf.att, out->m->k, w->attn_sub_norm, out, &c->buf.att_acts);
+    if (!r) r = cuda_products(p, out, 1, c->buf.att, &c->buf.att_acts);
+    leave(p, w->o.bias, w->attn_post_norm, NULL);
+    return r;
+}
+
+/* The products of a layer's input: their number. */
+static uint32_t heads_products(const struct cuda_pass *p, struct product set[4])
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    uint32_t n = 2;
+    set[0] = (struct product){&w->q, c->buf.q};
+    set[1] = (struct product){&w->k, c->buf.k};
+    if (w->v.rows) set[n++] = (struct product){&w->v, c->buf.v};
+    if (w->q_gate.rows) set[n++] = (struct product){&w->q_gate, c->buf.q_gate};
+    return n;
+}
+
 static int attention_block(struct cuda_pass *p, bool last)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    const struct product in[] = {{&w->q, c->buf.q}, {&w->k, c->buf.k}, {&w->v, c->buf.v}};
-    const struct product out = {&w->o, c->buf.h};
-    const uint32_t n = w->v.rows ? 3 : 2;
+    const struct cuda_norm_by by = {.w = w->attn_norm, .bias = w->attn_norm_bias};
+    const struct product out = {&w->o, c->host.base.hparams.parallel ? c->buf.beside : c->buf.h};
+    const bool quantized = !changes_heads(w) && cpu_quantized(&out, 1);
     const struct cuda_view *view =
         &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
-    int r = cuda_norm_products(p, w->attn_norm, in, n, NULL);
+    struct product in[4];
+    const uint32_t n = heads_products(p, in);
+    int r = cuda_norm_products(p, &by, in, n, NULL);
     const bool joined = cuda_decodes(p, view);
-    if (!r && joined) r = cuda_decode(p, view, cpu_quantized(&out, 1));
+    if (!r && cuda_norms_heads(p)) r = cuda_norm_heads(p);
+    if (!r && joined) r = cuda_decode(p, view, quantized);
     if (!r && !joined) r = cuda_place_heads(p);
     if (!r && last) r = keep_wanted(p);
-    if (!r && p->n && !joined) r = cuda_attention(p, view, cpu_quantized(&out, 1));
-    if (!r && p->n) r = cuda_products(p, &out, 1, c->buf.att, &c->buf.att_acts);
-    leave(p, w->o.bias, w->attn_post_norm, NULL);
-    return r;
+    if (!r && p->n && !joined) r = cuda_attention(p, view, quantized);
+    return r || !p->n ? r : finish_heads(p, &out, last);
 }
 
 static struct cuda_gated gated_of(const struct cuda_pass *p)
@@ -195,9 +217,13 @@ static int finish(const struct cuda_pass *p, const struct product *down)
 {
     const struct cuda *c = p->c;
     struct cuda_gated a = gated_of(p);
-    if (plain(down, 1)) a.f = c->buf.gate;
-    if (cpu_quantized(down, 1)) a.q = cuda_acts_of(p, c->buf.gated_acts);
-    int r = cuda_launch(&c->device, c->kern.gated, (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
+    const float *sub_norm = p->cpu.w->ffn_sub_norm;
+    if (plain(down, 1) || sub_norm) a.f = c->buf.gate;
+    if (cpu_quantized(down, 1) && !sub_norm) a.q = cuda_acts_of(p, c->buf.gated_acts);
+    int r = cuda_activates(p) ? cuda_activate(p, &a)
+                              : cuda_launch(&c->device, c->kern.gated,
+                                            (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
+    if (!r && sub_norm) r = cuda_sub_norm(p, c->buf.gate, a.k, sub_norm, down, &c->buf.gated_acts);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
 
@@ -205,24 +231,49 @@ static int finish(const struct cuda_pass *p, const struct product *down)
 static bool one_kernel(const struct cuda_pass *p, const struct product *in, const struct product *down)
 {
     const struct layer *w = p->cpu.w;
-    return w->ffn_norm && w->gate.type == w->up.type && w->gate.rows == w->up.rows && alone(p, in, 2, 2) &&
-           alone(p, down, 1, 1);
+    return w->ffn_norm && cuda_usual_norms(&p->c->host.base.hparams) && !w->ffn_sub_norm &&
+           w->gate.type == w->up.type && w->gate.rows == w->up.rows && alone(p, in, 2, 2) && alone(p, down, 1, 1);
 }
 
 static int feed_forward_block(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    const bool gate = !c->host.base.hparams.desc->block.no_gate;
     const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
     const struct product down = {&w->down, c->buf.h};
-    const bool joined = gate && one_kernel(p, in, &down);
+    const bool joined = gates(p) == 2 && one_kernel(p, in, &down);
     struct cuda_gated a = gated_of(p);
     a.f = c->buf.gate;
-    int r = cuda_norm_products(p, w->ffn_norm, in, gate ? 2 : 1, joined ? &a : NULL);
+    const struct cuda_norm_by by = {w->ffn_norm, w->ffn_norm_bias, w->encoder.second_norm, w->encoder.second_norm_bias};
+    int r = cuda_norm_products(p, &by, in, gates(p), joined ? &a : NULL);
     const struct cuda_one row = {.row = c->buf.gate};
     if (!r) r = joined ? multiply_one(p, &down, 1, &row) : finish(p, &down);
     leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
+    return r;
+}
+
+/* Attention and feed-forward of the same residual. Its norm is in h, unless tokens were dropped (@last) or the
+ * feed-forward has its own. */
+static int parallel_block(struct cuda_pass *p, bool last)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
+    const struct product down = {&w->down, c->buf.h};
+    const struct cuda_norm_by shared = {.w = w->attn_norm, .bias = w->attn_norm_bias},
+                              own = {.w = w->ffn_norm, .bias = w->ffn_norm_bias};
+    const uint32_t all = p->n;
+    int r = attention_block(p, last);
+    p->pending = false;
+    if (r || !p->n) return r;
+    if (p->n == all && !own.w)
+        r = cuda_products(p, in, gates(p), c->buf.h, &c->buf.h_acts);
+    else
+        r = cuda_norm_products(p, own.w ? &own : &shared, in, gates(p), NULL);
+    if (!r) r = finish(p, &down);
+    leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
+    p->beside = true;
+    p->beside_bias = w->o.bias;
     return r;
 }
 
@@ -240,6 +291,10 @@ static int compute_layers(struct cuda_pass *p)
         p->cpu.heads = hparams_heads(s, l);
         p->cpu.group = hparams_group(s, l);
         p->cpu.group_layer = layers[p->cpu.group]++;
+        if (s->parallel) {
+            r = parallel_block(p, l + 1 == s->n_layers);
+            continue;
+        }
         r = attention_block(p, l + 1 == s->n_layers);
         if (!r && p->n) r = feed_forward_block(p);
     }

@@ -9,16 +9,17 @@ struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
     const struct layer *w = p->cpu.w;
     const struct arch *desc = s->desc;
     const uint32_t which = hparams_window(s, p->cpu.layer) ? hparams_ropes(s) - 1 : 0;
+    const bool normed = cuda_norms_heads(p); /* by cuda_norm_heads */
     const bool warm = s->temperature.scale != 0 && !(s->temperature.unrotated && hparams_rotates(s, p->cpu.layer));
     return (struct cuda_heads){.q = c->buf.q,
                                .q_sinks = p->slides ? c->buf.q_sinks : NULL,
                                .k = c->buf.k,
                                .v = w->v.rows ? c->buf.v : c->buf.k,
-                               .q_bias = cuda_weight(c, w->q.bias),
-                               .k_bias = cuda_weight(c, w->k.bias),
+                               .q_bias = normed ? NULL : cuda_weight(c, w->q.bias),
+                               .k_bias = normed ? NULL : cuda_weight(c, w->k.bias),
                                .v_bias = cuda_weight(c, w->v.bias),
-                               .q_norm = cuda_weight(c, w->q_norm),
-                               .k_norm = cuda_weight(c, w->k_norm),
+                               .q_norm = normed ? NULL : cuda_weight(c, w->q_norm),
+                               .k_norm = normed ? NULL : cuda_weight(c, w->k_norm),
                                .cs = p->cs[which],
                                .sink_cs = p->sink_cs,
                                .warmth = warm ? cuda_note(c, p->warmth) : NULL,

@@ -4,6 +4,7 @@
 #include "cuda-attn-few.h"
 #include "cuda-attn-many.h"
 #include "cuda-attn.h"
+#include "cuda-gates.h"
 #include "cuda-heads.h"
 #include "cuda-matmul-batch.h"
 #include "cuda-matmul-few.h"
@@ -12,11 +13,28 @@
 #include "cuda-matmul-one.h"
 #include "cuda-matmul-split.h"
 #include "cuda-matmul-wide.h"
+#include "cuda-norms.h"
 #include "cuda-rows.h"
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {
-    cuda_vector,      cuda_heads,        cuda_attn,         cuda_attn_few,   cuda_attn_many,
-    cuda_attn_decode, cuda_matmul_one,   cuda_matmul_batch, cuda_matmul_few, cuda_matmul_float,
-    cuda_matmul_many, cuda_matmul_split, cuda_matmul_wide,  cuda_rows,       NULL};
+const void *const cuda_images[] = {cuda_vector,
+                                   cuda_heads,
+                                   cuda_attn,
+                                   cuda_attn_few,
+                                   cuda_attn_many,
+                                   cuda_attn_decode,
+                                   cuda_matmul_one,
+                                   cuda_matmul_batch,
+                                   cuda_matmul_few,
+                                   cuda_matmul_float,
+                                   cuda_matmul_many,
+                                   cuda_matmul_split,
+                                   cuda_matmul_wide,
+                                   cuda_rows,
+                                   cuda_norms,
+                                   cuda_gates,
+                                   NULL};
+
+_Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
+               "each has a place in struct cuda_device");

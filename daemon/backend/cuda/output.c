@@ -77,7 +77,8 @@ int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
     struct cuda_pass rows = *p;
     rows.n = n;
     rows.x = p->x + (size_t)first * s->dim;
-    int r = cuda_norm_products(&rows, c->host.weights.output_norm, &out, 1, NULL);
+    const struct cuda_norm_by by = {.w = c->host.weights.output_norm, .bias = c->host.weights.output_norm_bias};
+    int r = cuda_norm_products(&rows, &by, &out, 1, NULL);
     const struct cuda_logits a = {.x = c->buf.logits,
                                   .bias = cuda_weight(c, out.m->bias),
                                   .scale = s->scale.logits,
@@ -179,12 +180,10 @@ static int finish_hidden(struct cuda_pass *p, float *hidden)
 {
     const struct cuda *c = p->c;
     const uint32_t dim = c->host.base.hparams.dim;
-    struct cuda_norm a = {.x = p->x,
-                          .w = cuda_weight(c, c->host.weights.output_norm),
-                          .f = c->buf.h,
-                          .eps = c->host.base.hparams.rms_eps,
-                          .k = dim};
-    int r = cuda_start_norm(c, p->n, &a);
+    const struct cuda_norm_by by = {.w = c->host.weights.output_norm, .bias = c->host.weights.output_norm_bias};
+    struct cuda_norm a = cuda_join_of(p, &by);
+    a.f = c->buf.h;
+    int r = cuda_join(p, &by, &a);
     for (uint32_t i = 0; !r && i < p->n; i++) {
         if (!(wants_of(c, i) & WANT_HIDDEN)) continue;
         r = cuda_download(&c->device, hidden, c->buf.h + (size_t)i * dim, dim * sizeof(float));
@@ -197,17 +196,9 @@ static int finish_hidden(struct cuda_pass *p, float *hidden)
 int cuda_output(struct cuda_pass *p, float *logits, float *hidden)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
-    const struct cuda_norm join = {.x = p->x,
-                                   .h = c->buf.h,
-                                   .bias = cuda_weight(c, p->bias),
-                                   .post = cuda_weight(c, p->post),
-                                   .out_scale = cuda_weight(c, p->out_scale),
-                                   .eps = s->rms_eps,
-                                   .residual = s->scale.residual,
-                                   .k = s->dim};
-    int r = cuda_start_norm(c, p->n, &join);
-    p->pending = false;
+    const struct cuda_norm_by none = {.w = NULL};
+    const struct cuda_norm join = cuda_join_of(p, &none);
+    int r = cuda_join(p, &none, &join);
     if (!r && hidden) r = finish_hidden(p, hidden);
     for (uint32_t i = 0, n; !r && i < p->n; i += n) {
         n = run_of(c, i, p->n - i < c->logit_rows ? p->n - i : c->logit_rows, WANT_LOGITS | WANT_BEST);

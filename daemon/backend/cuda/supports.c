@@ -13,20 +13,12 @@ static int refuse(const struct hparams *s, const char *what)
 /* Parts of a layer that only the CPU computes; NULL: none. */
 static const char *missing_part(const struct hparams *s)
 {
-    const struct arch_block *b = &s->desc->block;
     if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
     if (s->embedding.whole) return "texts whose tokens all see each other";
     if (s->mla.kv_rank) return "latent attention";
     if (s->experts.n) return "experts";
     if (s->altup.streams) return "several residual streams";
     if (s->per_layer) return "an embedding of each layer";
-    if (s->parallel) return "attention and feed-forward beside each other";
-    if (b->layer_norm || b->norm_bias != ARCH_NEVER) return "LayerNorm";
-    if (b->sub_norms) return "norms within a block";
-    if (s->desc->qk_norm == QK_NORM_WHOLE) return "a norm of all heads";
-    if (s->desc->attention.q_gate) return "gates of queries";
-    if (s->desc->encoder.alibi != 0 || s->desc->encoder.outer_norms) return "an encoder's blocks";
-    if (s->desc->activation == ACT_XIELU) return "the activation xIELU";
     if (s->by_layer.shared_kv) return "layers that share K and V";
     return NULL;
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* Shared by the files of check-cuda: the device and its memory. */
 #include "daemon/backend/cuda/products.h"
+#include "kernels/cuda/variant-args.h"
 #include "tests/kernels/check.h"
 
 extern struct cuda_device device;
@@ -45,6 +46,8 @@ void check_cuda_matmul(void **state); /* state: enum kern_type */
 void check_cuda_one(void **state);    /* the same, of quantized types */
 void check_cuda_norm(void **state);
 void check_cuda_gated(void **state);
+void check_cuda_norm_any(void **state);
+void check_cuda_gates(void **state);
 void check_cuda_logits(void **state);
 void check_cuda_largest(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */

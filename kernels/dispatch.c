@@ -13,7 +13,7 @@ static const char *const limits[] = {"scalar", "avx2", "avx512", "amx"};
 
 #define TABLES 4 /* at most; index as in limits */
 
-bool kern_one_stream;
+struct kern_reading kern_reading = {.single = 8, .ahead = 4096};
 
 #ifdef __x86_64__
 static bool have_avx2_fma(void)
@@ -61,6 +61,15 @@ const char *kernels_amx_refused(void)
     return cpu_has_amx() ? why_no_tiles() : NULL;
 }
 
+/* Zen 5 is family 0x1a. It reads from farther ahead than Zen 4, and its registers are as wide as its units. */
+static struct kern_reading reading(void)
+{
+    unsigned a, b, c, d;
+    if (!__builtin_cpu_is("amd")) return (struct kern_reading){.single = 8, .ahead = 4096};
+    const unsigned family = __get_cpuid(1, &a, &b, &c, &d) ? (a >> 8 & 15) + (a >> 20 & 255) : 0;
+    return family >= 0x1a ? (struct kern_reading){true, 8, 8192} : (struct kern_reading){true, 6, 4096};
+}
+
 static size_t tables(const struct kernels *out[TABLES])
 {
     size_t n = 0;
@@ -69,7 +78,7 @@ static size_t tables(const struct kernels *out[TABLES])
     if (!avx2 || !have_f16c()) return n;
     out[n++] = &kernels_avx2;
     if (!have_avx512()) return n;
-    kern_one_stream = __builtin_cpu_is("amd");
+    kern_reading = reading();
     out[n++] = &kernels_avx512;
     if (cpu_has_amx() && !why_no_tiles()) out[n++] = &kernels_amx;
     return n;

@@ -109,6 +109,11 @@ KERN_DECLARE(avx2);                      /* AVX2, FMA, F16C */
 KERN_DECLARE(avx512);                    /* AVX-512 F, BW, VL, DQ, VNNI */
 extern const struct kernels kernels_amx; /* the same and AMX-TILE, AMX-INT8 */
 
-/* A single thread reads memory fastest from one place at a time. dispatch.c sets it when it looks for AVX-512. */
-extern bool kern_one_stream;
+/* How AVX-512 reads weights fastest on this CPU. dispatch.c sets it when it looks for AVX-512. */
+struct kern_reading {
+    bool one_stream; /* a thread reads one panel at a time */
+    uint8_t single;  /* most tokens of a tile of one panel: 6 or 8 */
+    uint16_t ahead;  /* bytes of prefetch in a single stream */
+};
+extern struct kern_reading kern_reading;
 #endif

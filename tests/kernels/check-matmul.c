@@ -181,9 +181,14 @@ void check_matmul(void **state)
         for (int s = S_TAME; s <= S_EXTREME; s++)
             one(c, rows, 1 + rng_below(14), unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
     /* many panels at once, which few tokens may get, as on each maker's CPUs */
-    for (int i = 0; i < 2; i++, kern_one_stream = !kern_one_stream)
-        for (unsigned rows = 37; rows <= 290; rows += 1 + rng_below(7))
+    static const struct kern_reading readings[] = {{false, 8, 4096}, {true, 6, 4096}, {true, 8, 8192}};
+    const struct kern_reading own = kern_reading;
+    for (size_t i = 0; i < 3; i++) {
+        kern_reading = readings[i];
+        for (unsigned rows = 37; rows <= 290; rows += 1 + rng_below(10))
             one(c, rows, 1 + rng_below(10), unit * (1 + rng_below((uint32_t)most)), S_TAME);
+    }
+    kern_reading = own;
     for (size_t k = 1; k <= (unit == 256 ? 9 : 40); k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
     for (size_t n = 31; n <= 44; n++) /* columns in several chunks, the last one short */
         one(c, 1 + rng_below(50), n, unit == 1 ? 70 : 1280 - unit * rng_below(unit == 256 ? 3 : 24),

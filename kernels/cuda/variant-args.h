@@ -30,3 +30,10 @@ struct cuda_head_gate {
     struct cuda_acts q;    /* q.q NULL: not quantized */
     uint32_t k;
 };
+
+/* Attention with ALiBi, of K and V in f32. */
+struct cuda_attn_alibi {
+    struct cuda_attn a;
+    const float *slopes;            /* [heads] */
+    const struct cuda_token *token; /* of the batch */
+};

@@ -83,7 +83,8 @@ static int allocate_texts(struct cpu *c)
     const uint64_t block = backend_kv_bytes(&b->hparams, KERN_KV_F32, 0);
     b->config.kv_type = KERN_KV_F32;
     b->config.kv_bytes = 0;
-    return kv_memory_init(&c->kv[0], &b->hparams, 0, 1, KERN_KV_F32, b->config.batch_tokens * block);
+    return (c->kv_apart ? kv_memory_plan : kv_memory_init)(&c->kv[0], &b->hparams, 0, 1, KERN_KV_F32,
+                                                           b->config.batch_tokens * block);
 }
 
 int cpu_allocate_kv(struct cpu *c)

@@ -32,6 +32,12 @@ static unsigned any_floats(unsigned rows, unsigned wide, unsigned each)
     return rows * wide + THREADS * each;
 }
 
+/* Heads of more values than the kernels for many queries have registers for. */
+static bool is_wide(uint32_t dim)
+{
+    return dim > sizes[CUDA_ATTN_SIZES - 1].dim;
+}
+
 /* How to start attention of a wave. */
 struct start {
     CUfunction f;
@@ -54,8 +60,8 @@ static struct start start_of(const struct cuda *c, const struct cuda_wave *w, ui
 {
     const uint32_t rows = w->rows;
     const uint32_t i = size_of(dim), wide = (dim + 3) / 4 * 4, f = sizeof(float), many = many_rows(c, dim);
-    if (rows <= CUDA_FEW_ROWS)
-        return (struct start){c->kern.attn_few,
+    if (rows <= CUDA_FEW_ROWS || c->kern.alibi || is_wide(dim))
+        return (struct start){c->kern.alibi ? c->kern.alibi : c->kern.attn_few,
                               {.threads = FEW_THREADS, .shared = few_floats(rows, wide, w->blocks) * f}};
     if (rows <= SOME_ROWS && dim % 8 == 0)
         return (struct start){is_capped(c) ? c->kern.attn_capped[i] : c->kern.attn_some[i],
@@ -72,6 +78,7 @@ static struct start start_of(const struct cuda *c, const struct cuda_wave *w, ui
 uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
 {
     const struct cuda *c = p->c;
+    if (c->kern.alibi || is_wide(p->cpu.heads.head_dim)) return CUDA_FEW_ROWS;
     const uint32_t rows = many_rows(c, p->cpu.heads.head_dim), queries = n * c->host.base.hparams.heads;
     return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
 }
@@ -80,13 +87,15 @@ int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host.base.hparams;
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
+    const uint32_t least = is_wide(hparams_widest(s)) && group > CUDA_FEW_ROWS ? group : CUDA_FEW_ROWS;
     const unsigned wide = (hparams_widest(s) + 3) / 4 * 4,
-                   few = few_floats(CUDA_FEW_ROWS, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
+                   few = few_floats(least, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
                    any = any_floats(rows, wide, 8) * sizeof(float);
     const char *type = kern_kv_name(c->host.base.config.kv_type);
     char name[48];
     snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
     int r = cuda_kernel(&c->device, &c->kern.attn_few, name, few);
+    if (!r && c->host.slopes) r = cuda_kernel(&c->device, &c->kern.alibi, "cuda_attn_alibi", few);
     snprintf(name, sizeof(name), "cuda_decode_%s", type);
     if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
     snprintf(name, sizeof(name), "cuda_near_%s", type);
@@ -136,11 +145,13 @@ static struct cuda_attn attn_of(const struct cuda_pass *p, const struct cuda_vie
 static int attend(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
 {
     const struct cuda *c = p->c;
-    const struct cuda_attn a = attn_of(p, v, w);
-    struct start x = start_of(c, w, a.dim);
-    x.grid.x = x.along ? w->n_tiles * a.kv_heads : w->n_tiles;
-    x.grid.y = x.along ? 1 : a.kv_heads;
-    return cuda_launch(&c->device, x.f, x.grid, &a);
+    /* cuda_attn_alibi takes all of this, the others its first member */
+    const struct cuda_attn_alibi far = {attn_of(p, v, w), cuda_note(c, p->slopes), cuda_note(c, p->tokens)};
+    const struct cuda_attn *a = &far.a;
+    struct start x = start_of(c, w, a->dim);
+    x.grid.x = x.along ? w->n_tiles * a->kv_heads : w->n_tiles;
+    x.grid.y = x.along ? 1 : a->kv_heads;
+    return cuda_launch(&c->device, x.f, x.grid, a);
 }
 
 static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w,
@@ -167,7 +178,8 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
     const unsigned columns = 4 * CUDA_MANY_WARPS * CUDA_WARP; /* of a CTA of many */
     const struct cuda_grid one = {w->n, a.heads, CUDA_WARP, 0},
                            many = {w->n, (a.heads * a.dim + columns - 1) / columns, CUDA_MANY_WARPS * CUDA_WARP, 0};
-    if (w->n <= CUDA_MANY_TOKENS || a.dim % 4) return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
+    if (!is_wide(a.dim) && (w->n <= CUDA_MANY_TOKENS || a.dim % 4))
+        return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
     if (a.q.q) a.f = NULL; /* nothing reads it */
     return cuda_launch(&p->c->device, p->c->kern.merge_many, many, &a);
 }
@@ -194,7 +206,8 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantize
 
 bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
 {
-    return p->alone && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
+    return p->alone && !p->c->kern.alibi && !is_wide(p->cpu.heads.head_dim) && v->n == p->n && v->n_waves == 1 &&
+           v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest

@@ -66,7 +66,8 @@ static int limit_memory(const struct cuda *c, const struct gguf *g, const struct
     if (!r) r = cuda_result(&c->device, c->device.driver->cuMemGetInfo(&left, &all), "memory");
     if (r) return r;
     if (!config->batch_tokens) config->batch_tokens = default_tokens(s, ctx, left);
-    const size_t used = weights + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
+    const size_t texts = s->embedding.whole ? config->batch_tokens * backend_kv_bytes(s, KERN_KV_F32, 0) : 0;
+    const size_t used = weights + texts + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
     if (used >= left)
         return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
                          c->device.name, used >> 20, left >> 20);

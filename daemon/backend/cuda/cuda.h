@@ -70,6 +70,7 @@ struct cuda_kernels {
     CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
         attn_few, decode;
     CUfunction norm_any, xielu, head_gate; /* norms.c, variants.c */
+    CUfunction alibi;                      /* NULL: the model has none */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
@@ -128,6 +129,7 @@ struct cuda_pass {
     uint32_t n_kept;              /* tokens of which something is wanted */
     float *x;                     /* their residual stream */
     size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
+    size_t slopes;                /* the same: [heads] of ALiBi */
     size_t rows, angles[3];       /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
     const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
     bool slides;                  /* some token does */

@@ -290,7 +290,7 @@ static int compute_layers(struct cuda_pass *p)
         p->cpu.w = &c->host.weights.layers[l];
         p->cpu.heads = hparams_heads(s, l);
         p->cpu.group = hparams_group(s, l);
-        p->cpu.group_layer = layers[p->cpu.group]++;
+        p->cpu.group_layer = s->embedding.whole ? 0 : layers[p->cpu.group]++;
         if (s->parallel) {
             r = parallel_block(p, l + 1 == s->n_layers);
             continue;

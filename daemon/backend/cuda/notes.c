@@ -211,6 +211,17 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
 
 /* --- the batch --- */
 
+/* The group has KV blocks: those of a table, or those of texts that are computed whole. */
+static bool has_blocks(const struct hparams *s, uint32_t g)
+{
+    return s->groups[g].n_layers || (s->embedding.whole && !g);
+}
+
+static uint32_t block_of(const struct hparams *s, const struct token *t, uint32_t g)
+{
+    return s->embedding.whole ? t->block + t->pos / KV_BLOCK : t->entry->blocks[g][t->pos / KV_BLOCK];
+}
+
 static int write_tokens(struct cuda_pass *p)
 {
     struct cuda *c = p->c;
@@ -220,7 +231,7 @@ static int write_tokens(struct cuda_pass *p)
         const struct token *t = &c->host.scratch.tokens[i];
         struct cuda_token x = {.pos = t->pos, .slides = token_slides(t)};
         for (uint32_t g = 0; g < s->n_groups && g < 2; g++)
-            if (s->groups[g].n_layers) x.block[g] = t->entry->blocks[g][t->pos / KV_BLOCK];
+            if (has_blocks(s, g)) x.block[g] = block_of(s, t, g);
         ((struct cuda_token *)(c->notes.host + p->tokens))[i] = x;
         p->slides |= token_slides(t);
     }
@@ -247,7 +258,7 @@ static void place_tables(const struct cuda_pass *p, const struct batch_entry *e,
         for (uint32_t g = 0; g < s->n_groups; g++) {
             const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
             uint32_t sinks, first;
-            if (!s->groups[g].n_layers) continue;
+            if (!has_blocks(s, g)) continue;
             seen_blocks(s, &e[i], g, &sinks, &first);
             c->tables[i * KV_GROUPS_MAX + g] = (struct cuda_tables){at, at + sinks - first};
             at += sinks + end - first;
@@ -259,14 +270,19 @@ static int write_tables(struct cuda_pass *p, const struct batch_entry *e, size_t
 {
     struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
+    uint32_t whole = 0; /* the next block of texts that are computed whole */
     int r = 0;
     p->table = c->notes.used;
     for (size_t i = 0; !r && i < n; i++)
         for (uint32_t g = 0; !r && g < s->n_groups; g++) {
             const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
             uint32_t sinks, first;
-            if (!s->groups[g].n_layers) continue;
+            if (!has_blocks(s, g)) continue;
             seen_blocks(s, &e[i], g, &sinks, &first);
+            if (s->embedding.whole) {
+                for (uint32_t j = 0; !r && j < end; j++, whole++) r = put(c, &whole, sizeof(whole));
+                continue;
+            }
             r = put(c, e[i].blocks[g], sinks * sizeof(uint32_t));
             if (!r) r = put(c, e[i].blocks[g] + first, (end - first) * sizeof(uint32_t));
         }
@@ -288,6 +304,16 @@ static int write_warmth(struct cuda_pass *p)
         }
         ((float *)(void *)(c->notes.host + p->warmth))[i] = by;
     }
+    return r;
+}
+
+static int write_slopes(struct cuda_pass *p)
+{
+    struct cuda *c = p->c;
+    const uint32_t heads = c->host.base.hparams.heads;
+    if (!c->host.slopes) return 0;
+    int r = add(c, heads, sizeof(float), &p->slopes);
+    if (!r) memcpy(c->notes.host + p->slopes, c->host.slopes, heads * sizeof(float));
     return r;
 }
 
@@ -341,6 +367,7 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     place_tables(p, e, n);
     int r = write_tokens(p);
     if (!r) r = write_warmth(p);
+    if (!r) r = write_slopes(p);
     if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
     for (uint32_t l = 0; !r && l + 1 < s->n_layers; l++) {

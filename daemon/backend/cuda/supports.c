@@ -3,7 +3,7 @@
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 
-#define HEAD_MOST 256 /* values of a head, as the kernels of attention have registers for */
+#define HEAD_MOST 256 /* values of a head, unless they are a multiple of 4: as cuda_merge has registers for */
 
 static int refuse(const struct hparams *s, const char *what)
 {
@@ -14,7 +14,6 @@ static int refuse(const struct hparams *s, const char *what)
 static const char *missing_part(const struct hparams *s)
 {
     if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
-    if (s->embedding.whole) return "texts whose tokens all see each other";
     if (s->mla.kv_rank) return "latent attention";
     if (s->experts.n) return "experts";
     if (s->altup.streams) return "several residual streams";
@@ -29,6 +28,7 @@ int cuda_supports(const struct gguf *g, const struct hparams *s)
     if (missing) return refuse(s, missing);
     for (uint32_t l = 0; l < s->n_layers; l++)
         if (s->by_layer.parts[l] != (LAYER_ATTENTION | LAYER_FFN)) return refuse(s, "layers without attention");
-    if (hparams_widest(s) > HEAD_MOST) return refuse(s, "heads of more than 256 values");
+    if (hparams_widest(s) > HEAD_MOST && hparams_widest(s) % 4)
+        return refuse(s, "heads of more than 256 values, not a multiple of 4");
     return 0;
 }

@@ -237,6 +237,39 @@ static void test_model(void **state)
     }
 }
 
+#define TEXTS 7
+
+/* Texts that are computed whole, in one batch and alone: the rows of all tokens, the same in any batch. */
+static void test_texts(void **state)
+{
+    static const uint32_t lengths[TEXTS] = {1, 150, 33, 600, 2, 64, 100};
+    struct pair p = open_pair(*state, 1024, (struct tiny_backend_config){.batch_tokens = 1000});
+    const size_t dim = p.cpu->hparams.dim;
+    struct batch_entry e[TEXTS];
+    int32_t ids[1000];
+    uint8_t types[1000], want[1000];
+    float *rows[2] = {calloc(1000 * dim, sizeof(float)), calloc(1000 * dim, sizeof(float))};
+    uint32_t at = 0;
+    assert_true(rows[0] && rows[1]);
+    seeded_tokens(ids, 1000, p.cpu->hparams.vocab, 5);
+    for (uint32_t i = 0; i < 1000; i++) types[i] = i % 3 == 1, want[i] = i % 9 ? WANT_HIDDEN : 0;
+    for (uint32_t i = 0; i < TEXTS; at += lengths[i++])
+        e[i] = (struct batch_entry){.n = lengths[i],
+                                    .tokens = ids + at,
+                                    .types = p.cpu->hparams.embedding.types ? types + at : NULL,
+                                    .want = want + at,
+                                    .whole = true};
+    for (uint32_t first = 0; first < TEXTS; first += first ? 1 : TEXTS - 3) {
+        const uint32_t n = first ? 1 : TEXTS;
+        assert_int_equal(p.cpu->ops->forward(p.cpu, e + first, n, NULL, rows[0]), 0);
+        assert_int_equal(p.gpu->ops->forward(p.gpu, e + first, n, NULL, rows[1]), 0);
+        if (memcmp(rows[0], rows[1], 1000 * dim * sizeof(float))) fail_msg("rows of texts from %u on differ", first);
+    }
+    free(rows[0]);
+    free(rows[1]);
+    close_pair(&p);
+}
+
 /* Several segments, and a window of its own group. */
 static void test_long(void **state)
 {
@@ -406,7 +439,18 @@ int main(int argc, char **argv)
         /* norms of all heads and within a block, activations */
         "olmo2", "olmo2/Q8_0", "olmo3/Q8_0", "bitnet", "bitnet/Q8_0", "apertus/Q8_0",
         /* refused ones */
-        "mixtral", "gpt-oss", "mamba2", "lfm2", "qwen35", "deepseek2", "bert"};
+        "mixtral", "gpt-oss", "mamba2", "lfm2", "qwen35", "deepseek2"};
+    static const char *const encoders[] = {"bert",
+                                           "bert/Q8_0",
+                                           "bert-rank/Q8_0",
+                                           "nomic-bert/Q8_0",
+                                           "jina-bert-v2/Q8_0",
+                                           "jina-bert-v2-code/Q8_0",
+                                           "modern-bert",
+                                           "modern-bert/Q8_0",
+                                           "modern-bert-rank",
+                                           "gemma-embedding",
+                                           "gemma-embedding/Q8_0"};
     char *file = getenv("HOB_TEST_MODEL");
     struct cuda_device device;
     int r = cuda_device_open(&device, 0);
@@ -417,6 +461,8 @@ int main(int argc, char **argv)
     cuda_device_close(&device);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     for (size_t i = 0; !file && i < sizeof(models) / sizeof(*models); i++) add(test_model, models[i], models[i]);
+    for (size_t i = 0; !file && i < sizeof(encoders) / sizeof(*encoders); i++)
+        add(test_texts, encoders[i], encoders[i]);
     if (file) {
         add(test_file, "file", file);
         return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);

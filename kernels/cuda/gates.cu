@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Activations and gates that only some architectures have. A thread has four columns of a row. */
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/norms.cuh"
 #include "kernels/cuda/variant-args.h"
 
 /* The first column of the warp; the thread has those from it + 4 lanes on. */
@@ -44,4 +44,63 @@ extern "C" __global__ void cuda_head_gate(const __grid_constant__ struct cuda_he
     for (uint32_t n = 0; n < 4 && i + n < a.k; n++)
         y[n] = a.x[(uint64_t)blockIdx.y * a.k + i + n] / (1.0f + exp_(-a.gate[row * a.k + i + n]));
     put(a.f, a.q, a.k, first, y);
+}
+
+__device__ static inline float gelu(float g)
+{
+    return g / (1.0f + exp_(g * fma_(GELU_B, g * g, GELU_A)));
+}
+
+extern "C" __global__ void cuda_layer_gate(const __grid_constant__ struct cuda_layer_gate a)
+{
+    begin();
+    const uint32_t first = first_of_warp(), i = first + threadIdx.x % CUDA_WARP * 4;
+    const float *e = a.e + (uint64_t)(a.list ? a.list[blockIdx.y] : blockIdx.y) * a.ld;
+    float y[4] = {};
+    if (first >= a.k) return;
+    for (uint32_t n = 0; n < 4 && i + n < a.k; n++) y[n] = gelu(a.gate[(uint64_t)blockIdx.y * a.k + i + n]) * e[i + n];
+    put(a.f, a.q, a.k, first, y);
+}
+
+extern "C" __global__ void cuda_layer_rows(const __grid_constant__ struct cuda_layer_rows a)
+{
+    begin();
+    extern __shared__ float shared[];
+    const struct row x = {shared + 1, shared, a.k};
+    const uint64_t at = ((uint64_t)blockIdx.y * gridDim.x + blockIdx.x) * a.k;
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) x.x[i] = a.e[at + i] * a.scale;
+    const float by = rms_of(x, a.eps);
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x)
+        a.e[at + i] = (x.x[i] * by * a.w[i] + a.rows[at + i] * a.row_scale) * SQRT_HALF;
+}
+
+/* mean + factor * deviation of the row. */
+__device__ static inline float cut_of(const struct row &x, float factor)
+{
+    const double mean = doubles_of(x, 0.0, NULL, false) / (double)x.k;
+    const double squares = doubles_of(x, mean, NULL, true);
+    const double deviation = x.k > 1 ? sqrt(squares / (double)(x.k - 1)) : 0.0;
+    return (float)(mean + (double)factor * deviation);
+}
+
+extern "C" __global__ void cuda_sparse_gate(const __grid_constant__ struct cuda_sparse_gate a)
+{
+    begin();
+    extern __shared__ float shared[];
+    __shared__ float from;
+    const struct row x = {shared + 1, shared, a.k};
+    const uint64_t at = (uint64_t)blockIdx.x * a.k;
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) x.x[i] = a.gate[at + i];
+    __syncthreads();
+    if (threadIdx.x < CUDA_WARP) {
+        const float cut = cut_of(x, a.factor);
+        if (threadIdx.x == 0) from = cut;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) {
+        const float g = x.x[i] > from ? x.x[i] - from : 0.0f;
+        x.x[i] = gelu(g) * a.up[at + i];
+        if (a.f) a.f[at + i] = x.x[i];
+    }
+    if (a.q.q) quantize_row(a.q, blockIdx.x, x);
 }

@@ -1,43 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Joins and norms of blocks of other kinds than cuda_norm has: LayerNorm, biases, several things that join, norms of
  * the residual stream itself, and norms of heads. */
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/norms.cuh"
 #include "kernels/cuda/variant-args.h"
-
-#define LANES 16 /* of the sums */
-#define BATCH 16 /* values that a lane reads at once */
-
-/* A row in shared memory, and one float beside it. */
-struct row {
-    float *x, *one;
-    uint32_t k;
-};
-
-/* The sum of the values, or of the squares of their differences from @mean: of 16 lanes, lane j has those of number i =
- * j mod 16, ascending. The first 16 threads compute it for all. */
-template <bool SQUARES> __device__ static inline float sum_of(const struct row &r, float mean)
-{
-    __syncthreads();
-    if (threadIdx.x < CUDA_WARP) {
-        uint32_t i = threadIdx.x % LANES; /* the other lanes do the same */
-        float sum = 0.0f;
-        for (; i + (BATCH - 1) * LANES < r.k; i += BATCH * LANES) {
-            float v[BATCH];
-#pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) v[n] = r.x[i + n * LANES] - mean;
-#pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) sum = SQUARES ? fma_(v[n], v[n], sum) : sum + v[n];
-        }
-        for (; i < r.k; i += LANES) {
-            const float v = r.x[i] - mean;
-            sum = SQUARES ? fma_(v, v, sum) : sum + v;
-        }
-        sum = fold<LANES>(sum);
-        if (threadIdx.x == 0) *r.one = sum;
-    }
-    __syncthreads();
-    return *r.one;
-}
 
 /* The row becomes its norm, a thread computes the columns threadIdx.x, + blockDim.x, …; RMSNorm is LayerNorm with a
  * mean of 0. */
@@ -102,13 +67,5 @@ extern "C" __global__ void cuda_norm_any(const __grid_constant__ struct cuda_nor
     for (uint32_t i = threadIdx.x; a.n.h && i < k; i += blockDim.x) stream[i] = x.x[i];
     if (a.n.w && !(a.n.h && a.outer)) norm(a, x, a.n.w + own * k, a.w_bias ? a.w_bias + own * k : NULL);
     for (uint32_t i = threadIdx.x; a.n.f && i < k; i += blockDim.x) a.n.f[row * k + i] = x.x[i];
-    if (!a.n.q.q) return;
-    __syncthreads();
-    for (uint32_t b = threadIdx.x / CUDA_WARP * 4 * CUDA_WARP; b < k; b += blockDim.x * 4) {
-        const uint32_t i = b + threadIdx.x % CUDA_WARP * 4;
-        float v[4];
-#pragma unroll
-        for (uint32_t n = 0; n < 4; n++) v[n] = i + n < k ? x.x[i + n] : 0.0f;
-        quantize4(a.n.q, blockIdx.x, k, b, v);
-    }
+    if (a.n.q.q) quantize_row(a.n.q, blockIdx.x, x);
 }

@@ -206,8 +206,8 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantize
 
 bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
 {
-    return p->alone && !p->c->kern.alibi && !is_wide(p->cpu.heads.head_dim) && v->n == p->n && v->n_waves == 1 &&
-           v->waves[0].rows <= CUDA_FEW_ROWS;
+    return p->alone && p->cpu.own_kv && !p->c->kern.alibi && !is_wide(p->cpu.heads.head_dim) && v->n == p->n &&
+           v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest

@@ -34,6 +34,23 @@ static struct cuda_acts carve_acts(struct carver *c, size_t rows, size_t k)
     return a;
 }
 
+/* What only models with embeddings of tokens for each layer, or with AltUp, have. */
+static void lay_out_layers(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n)
+{
+    const size_t all = (size_t)s->n_layers * s->per_layer, f = sizeof(float);
+    if (s->per_layer) {
+        b->layers.rows = carve(c, n * all, f);
+        b->layers.e = carve(c, n * all, f);
+        b->layers.gate = carve(c, n * s->per_layer, f);
+        b->layers.gate_acts = carve_acts(c, n, s->per_layer);
+    }
+    if (!s->altup.streams) return;
+    b->altup.streams = carve(c, n * s->altup.streams * s->dim, f);
+    b->altup.side = carve(c, n * s->dim, f);
+    b->altup.low = carve(c, n * s->altup.rank, f);
+    b->altup.low_acts = carve_acts(c, n, s->altup.rank);
+}
+
 static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n, size_t attn_rows,
                     size_t logit_rows)
 {
@@ -54,6 +71,7 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->up = carve(c, n * s->ffn, f);
     b->beside = carve(c, s->parallel ? n * s->dim : 0, f);
     b->q_gate = carve(c, s->desc->attention.q_gate ? n * queries : 0, f);
+    lay_out_layers(b, c, s, n);
     b->gated_acts = carve_acts(c, n, s->ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);

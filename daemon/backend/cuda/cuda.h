@@ -15,6 +15,21 @@
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
 #define CUDA_PLAIN_SIZES 2            /* the first of these sizes have cuda_plain_* */
 
+/* Those of the layers' embeddings of tokens. */
+struct cuda_layer_buffers {
+    float *rows, *e; /* [tokens][layers][per_layer] of the table; the embeddings */
+    float *gate;     /* [tokens][per_layer] */
+    struct cuda_acts gate_acts;
+};
+
+/* Those of AltUp and LAuReL. */
+struct cuda_altup_buffers {
+    float *streams; /* [tokens][streams][dim] */
+    float *side;    /* [tokens][dim] LAuReL's output; at both ends of the pass, that of a product */
+    float *low;     /* [tokens][rank] */
+    struct cuda_acts low_acts;
+};
+
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
     void *mem;
@@ -25,6 +40,8 @@ struct cuda_buffers {
     float *att, *gate, *up;     /* [tokens][heads][head_dim], [tokens][ffn]; the activated gates lie in gate */
     float *beside;              /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
     float *q_gate;              /* [tokens][heads][head_dim] where the architecture has them */
+    struct cuda_layer_buffers layers;
+    struct cuda_altup_buffers altup;
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -69,8 +86,11 @@ enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see every
 struct cuda_kernels {
     CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
         attn_few, decode;
-    CUfunction norm_any, xielu, head_gate; /* norms.c, variants.c */
-    CUfunction alibi;                      /* NULL: the model has none */
+    CUfunction norm_any, xielu, head_gate, sparse_gate, layer_rows, layer_gate; /* norms.c, variants.c */
+    struct {
+        CUfunction begin, predict, correct, join, take, end;
+    } altup;          /* altup.c */
+    CUfunction alibi; /* NULL: the model has none */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near;                       /* NULL: the device has no bulk copies */
@@ -142,6 +162,7 @@ struct cuda_pass {
     bool pending;
     bool beside;              /* buf.beside is pending too, with */
     const float *beside_bias; /* this bias, or NULL */
+    bool laurel;              /* buf.altup.side is pending, too */
 };
 
 /* Weights of a norm and its bias, or NULL; those of the second one behind it, of an encoder. */
@@ -278,6 +299,32 @@ int cuda_norm_heads(const struct cuda_pass *p);
 /* Norm the rows @x of @k values, the input of the product @out: in place, or quantized to @acts. */
 int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *w, const struct product *out,
                   const struct cuda_acts *acts);
+
+/* side = x + the norm @w of side; x is lost. [tokens][dim] each. */
+int cuda_norm_side(const struct cuda_pass *p, float *x, float *side, const float *w);
+
+/* --- altup.c, layer-embedding.c: as in struct pass of the CPU --- */
+
+int cuda_find_altup(struct cuda *c);
+
+/* The embedded tokens -> the streams; predict those of a layer; correct them, once it is computed; the streams ->
+ * p->x. */
+int cuda_altup_begin(struct cuda_pass *p);
+int cuda_altup_predict(struct cuda_pass *p);
+int cuda_altup_correct(struct cuda_pass *p);
+int cuda_altup_end(struct cuda_pass *p);
+
+/* LAuReL: the normed input buf.h of a layer and buf.altup.low -> buf.altup.side. */
+int cuda_laurel(const struct cuda_pass *p);
+
+/* Copy the table's rows of the batch's tokens to the device; the product with the embedded tokens, which are in p->x.
+ */
+int cuda_upload_layers(struct cuda_pass *p);
+int cuda_embed_layers(struct cuda_pass *p);
+
+/* The products of a layer's embedding: buf.h, and quantized -> buf.h. @list: where rows are of other tokens, their
+ * numbers, in the notes; or NULL. */
+int cuda_layer_embedding(const struct cuda_pass *p, const uint32_t *list);
 
 /* --- variants.c: what only some architectures have --- */
 

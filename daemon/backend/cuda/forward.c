@@ -102,6 +102,14 @@ static uint32_t gates(const struct cuda_pass *p)
     return p->c->host.base.hparams.desc->block.no_gate ? 1 : 2;
 }
 
+/* The feed-forward's products, whose input that of attention is, need it quantized. */
+static bool shared_quantized(const struct cuda_pass *p)
+{
+    if (!p->c->host.base.hparams.parallel) return false;
+    const struct product in[] = {{&p->cpu.w->up, NULL}, {&p->cpu.w->gate, NULL}};
+    return cpu_quantized(in, gates(p));
+}
+
 int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const struct product *set, uint32_t n,
                        const struct cuda_gated *gated)
 {
@@ -116,9 +124,8 @@ int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const
         p->pending = false;
         return multiply_one(p, set, n, &in);
     }
-    const struct product more[] = {{&p->cpu.w->up, NULL}, {&p->cpu.w->gate, NULL}}; /* of the same input */
-    if (plain(set, n) || s->parallel) a.f = c->buf.h;
-    if (cpu_quantized(set, n) || (s->parallel && cpu_quantized(more, gates(p)))) a.q = cuda_acts_of(p, c->buf.h_acts);
+    if (plain(set, n) || s->parallel || s->altup.streams) a.f = c->buf.h;
+    if (cpu_quantized(set, n) || shared_quantized(p)) a.q = cuda_acts_of(p, c->buf.h_acts);
     int r = cuda_join(p, by, &a);
     return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);
 }
@@ -166,14 +173,15 @@ static int finish_heads(struct cuda_pass *p, const struct product *out, bool las
 }
 
 /* The products of a layer's input: their number. */
-static uint32_t heads_products(const struct cuda_pass *p, struct product set[4])
+static uint32_t heads_products(const struct cuda_pass *p, struct product set[CUDA_PRODUCTS])
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    uint32_t n = 2;
+    uint32_t n = 1;
     set[0] = (struct product){&w->q, c->buf.q};
-    set[1] = (struct product){&w->k, c->buf.k};
-    if (w->v.rows) set[n++] = (struct product){&w->v, c->buf.v};
+    if (p->cpu.own_kv) set[n++] = (struct product){&w->k, c->buf.k};
+    if (p->cpu.own_kv && w->v.rows) set[n++] = (struct product){&w->v, c->buf.v};
+    if (c->host.base.hparams.altup.streams) set[n++] = (struct product){&w->altup.laurel_in, c->buf.altup.low};
     if (w->q_gate.rows) set[n++] = (struct product){&w->q_gate, c->buf.q_gate};
     return n;
 }
@@ -187,16 +195,20 @@ static int attention_block(struct cuda_pass *p, bool last)
     const bool quantized = !changes_heads(w) && cpu_quantized(&out, 1);
     const struct cuda_view *view =
         &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
-    struct product in[4];
+    struct product in[CUDA_PRODUCTS];
     const uint32_t n = heads_products(p, in);
+    const bool altup = c->host.base.hparams.altup.streams > 0;
     int r = cuda_norm_products(p, &by, in, n, NULL);
     const bool joined = cuda_decodes(p, view);
+    if (!r && altup) r = cuda_laurel(p);
     if (!r && cuda_norms_heads(p)) r = cuda_norm_heads(p);
     if (!r && joined) r = cuda_decode(p, view, quantized);
     if (!r && !joined) r = cuda_place_heads(p);
     if (!r && last) r = keep_wanted(p);
     if (!r && p->n && !joined) r = cuda_attention(p, view, quantized);
-    return r || !p->n ? r : finish_heads(p, &out, last);
+    if (!r && p->n) r = finish_heads(p, &out, last);
+    p->laurel = altup;
+    return r;
 }
 
 static struct cuda_gated gated_of(const struct cuda_pass *p)
@@ -248,7 +260,27 @@ static int feed_forward_block(struct cuda_pass *p)
     int r = cuda_norm_products(p, &by, in, gates(p), joined ? &a : NULL);
     const struct cuda_one row = {.row = c->buf.gate};
     if (!r) r = joined ? multiply_one(p, &down, 1, &row) : finish(p, &down);
-    leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
+    leave(p, w->down.bias, w->ffn_post_norm, c->host.base.hparams.per_layer ? NULL : w->out_scale);
+    return r;
+}
+
+/* Add the layer's embedding of each token. */
+static int embedding_block(struct cuda_pass *p, bool last)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    int r = 0;
+    if (c->host.base.hparams.altup.streams) {
+        r = cuda_altup_correct(p);
+    } else {
+        const struct cuda_norm_by none = {.w = NULL};
+        struct cuda_norm join = cuda_join_of(p, &none);
+        join.f = c->buf.h;
+        if (cpu_quantized(&(struct product){&w->embedding.gate, NULL}, 1)) join.q = cuda_acts_of(p, c->buf.h_acts);
+        r = cuda_join(p, &none, &join);
+    }
+    if (!r) r = cuda_layer_embedding(p, last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL);
+    leave(p, NULL, w->embedding.norm, w->out_scale);
     return r;
 }
 
@@ -279,26 +311,53 @@ static int parallel_block(struct cuda_pass *p, bool last)
 
 /* --- the pass --- */
 
+/* The KV of the pass's layer, as in daemon/backend/cpu/forward.c. */
+static void choose_kv(struct cuda_pass *p, uint32_t layers[KV_GROUPS_MAX], uint32_t last[2])
+{
+    const struct hparams *s = &p->c->host.base.hparams;
+    const uint32_t l = p->cpu.layer;
+    const bool slides = hparams_window(s, l) > 0;
+    p->cpu.heads = hparams_heads(s, l);
+    p->cpu.group = hparams_group(s, l);
+    p->cpu.own_kv = hparams_own_kv(s, l);
+    if (p->cpu.own_kv) last[slides] = layers[p->cpu.group]++;
+    p->cpu.group_layer = s->embedding.whole ? 0 : last[slides];
+}
+
+/* @last: tokens of which nothing is wanted are dropped in this layer. */
+static int compute_layer(struct cuda_pass *p, bool last)
+{
+    const struct hparams *s = &p->c->host.base.hparams;
+    if (s->parallel) return parallel_block(p, last);
+    int r = s->altup.streams ? cuda_altup_predict(p) : 0;
+    if (!r) r = attention_block(p, last);
+    if (!r && p->n) r = feed_forward_block(p);
+    return r || !p->n || !s->per_layer ? r : embedding_block(p, last);
+}
+
+/* What comes before the first layer. */
+static int begin_layers(struct cuda_pass *p)
+{
+    const struct hparams *s = &p->c->host.base.hparams;
+    int r = s->per_layer ? cuda_embed_layers(p) : 0;
+    return r || !s->altup.streams ? r : cuda_altup_begin(p);
+}
+
 static int compute_layers(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host.base.hparams;
-    uint32_t layers[KV_GROUPS_MAX] = {0};
-    int r = 0;
+    const bool altup = s->altup.streams > 0;
+    uint32_t layers[KV_GROUPS_MAX] = {0}, last[2] = {0};
+    int r = begin_layers(p);
     for (uint32_t l = 0; !r && l < s->n_layers && p->n; l++) {
         p->cpu.layer = l;
         p->cpu.w = &c->host.weights.layers[l];
-        p->cpu.heads = hparams_heads(s, l);
-        p->cpu.group = hparams_group(s, l);
-        p->cpu.group_layer = s->embedding.whole ? 0 : layers[p->cpu.group]++;
-        if (s->parallel) {
-            r = parallel_block(p, l + 1 == s->n_layers);
-            continue;
-        }
-        r = attention_block(p, l + 1 == s->n_layers);
-        if (!r && p->n) r = feed_forward_block(p);
+        choose_kv(p, layers, last);
+        r = compute_layer(p, !altup && l + 1 == s->n_layers);
     }
-    return r;
+    if (!r && altup) r = cuda_altup_end(p);
+    return r || !altup ? r : keep_wanted(p); /* all streams stay in place */
 }
 
 /* A pass of which all kept tokens want logits alone. */
@@ -343,6 +402,7 @@ int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float
     p.n = p.cpu.n;
     r = cuda_device_use(&c->device);
     if (!r) r = cuda_embed_batch(&p);
+    if (!r) r = cuda_upload_layers(&p);
     if (!r) r = cuda_write_notes(&p, e, n);
     if (!r)
         r = run(&p, logits, hidden);

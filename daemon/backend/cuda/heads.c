@@ -54,14 +54,15 @@ static unsigned divide(unsigned a, unsigned b)
 int cuda_place_heads(const struct cuda_pass *p)
 {
     const struct cuda_heads a = cuda_heads_of(p);
-    const uint32_t heads = a.heads + a.kv_heads;
+    const uint32_t heads = a.heads + (p->cpu.own_kv ? a.kv_heads : 0);
     const unsigned bytes = a.dim * (unsigned)sizeof(float), threads = CUDA_MANY_WARPS * CUDA_WARP;
     const struct cuda_grid one = {p->n, heads, CUDA_WARP, bytes},
                            many = {p->n, divide(heads, CUDA_MANY_WARPS), threads, CUDA_MANY_WARPS * bytes},
                            plain = {p->n,
                                     divide(a.heads * a.dim, 4 * threads) + divide(2 * a.kv_heads, CUDA_MANY_WARPS),
                                     threads, CUDA_MANY_WARPS * bytes};
-    if (p->n <= CUDA_MANY_TOKENS) return cuda_launch(&p->c->device, p->c->kern.heads, one, &a);
-    if (is_plain(&a)) return cuda_launch(&p->c->device, p->c->kern.heads_plain, plain, &a);
+    const bool uneven = !p->cpu.own_kv && heads % CUDA_MANY_WARPS; /* the last warps would be those of K and V */
+    if (p->n <= CUDA_MANY_TOKENS || uneven) return cuda_launch(&p->c->device, p->c->kern.heads, one, &a);
+    if (is_plain(&a) && p->cpu.own_kv) return cuda_launch(&p->c->device, p->c->kern.heads_plain, plain, &a);
     return cuda_launch(&p->c->device, p->c->kern.heads_many, many, &a);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels' code, which bin2c has written as arrays. */
+#include "cuda-altup.h"
 #include "cuda-attn-alibi.h"
 #include "cuda-attn-decode.h"
 #include "cuda-attn-few.h"
@@ -19,10 +20,25 @@
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {
-    cuda_vector,      cuda_heads,        cuda_attn,       cuda_attn_few,     cuda_attn_many,   cuda_attn_decode,
-    cuda_matmul_one,  cuda_matmul_batch, cuda_matmul_few, cuda_matmul_float, cuda_matmul_many, cuda_matmul_split,
-    cuda_matmul_wide, cuda_rows,         cuda_norms,      cuda_gates,        cuda_attn_alibi,  NULL};
+const void *const cuda_images[] = {cuda_vector,
+                                   cuda_heads,
+                                   cuda_attn,
+                                   cuda_attn_few,
+                                   cuda_attn_many,
+                                   cuda_attn_decode,
+                                   cuda_matmul_one,
+                                   cuda_matmul_batch,
+                                   cuda_matmul_few,
+                                   cuda_matmul_float,
+                                   cuda_matmul_many,
+                                   cuda_matmul_split,
+                                   cuda_matmul_wide,
+                                   cuda_rows,
+                                   cuda_norms,
+                                   cuda_gates,
+                                   cuda_altup,
+                                   cuda_attn_alibi,
+                                   NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
                "each has a place in struct cuda_device");

@@ -45,7 +45,8 @@ int cuda_start_norm(const struct cuda *c, uint32_t n, const struct cuda_norm *a)
 bool cuda_usual_norms(const struct hparams *s)
 {
     const struct arch_block *b = &s->desc->block;
-    return !b->layer_norm && b->norm_bias == ARCH_NEVER && !s->parallel && !s->desc->encoder.outer_norms;
+    return !b->layer_norm && b->norm_bias == ARCH_NEVER && !s->parallel && !s->desc->encoder.outer_norms &&
+           !s->altup.streams;
 }
 
 static int start(const struct cuda *c, uint32_t rows, const struct cuda_norm_any *a)
@@ -64,6 +65,7 @@ static int join_any(const struct cuda_pass *p, const struct cuda_norm_by *by, co
                                       .w_bias = cuda_weight(c, by->bias),
                                       .beside = beside ? c->buf.beside : NULL,
                                       .beside_bias = beside ? cuda_weight(c, p->beside_bias) : NULL,
+                                      .side = p->pending && p->laurel ? c->buf.altup.side : NULL,
                                       .second = cuda_weight(c, by->second),
                                       .second_bias = cuda_weight(c, by->second_bias),
                                       .each = 1,
@@ -90,7 +92,7 @@ int cuda_join(struct cuda_pass *p, const struct cuda_norm_by *by, const struct c
 {
     const bool usual = cuda_usual_norms(&p->c->host.base.hparams);
     int r = usual ? cuda_start_norm(p->c, p->n, a) : join_any(p, by, a);
-    p->pending = p->beside = false;
+    p->pending = p->beside = p->laurel = false;
     return r;
 }
 
@@ -125,7 +127,9 @@ int cuda_norm_heads(const struct cuda_pass *p)
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
     int r = norm_some(p, c->buf.q, c->host.base.hparams.heads, w->q_norm, w->encoder.q_norm_bias, w->q.bias);
-    return r ? r : norm_some(p, c->buf.k, p->cpu.heads.kv_heads, w->k_norm, w->encoder.k_norm_bias, w->k.bias);
+    return r || !p->cpu.own_kv
+               ? r
+               : norm_some(p, c->buf.k, p->cpu.heads.kv_heads, w->k_norm, w->encoder.k_norm_bias, w->k.bias);
 }
 
 int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *w, const struct product *out,
@@ -140,5 +144,15 @@ int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *
         a.n.q = cuda_acts_of(p, *acts);
     else
         a.n.f = x;
+    return start(c, p->n, &a);
+}
+
+int cuda_norm_side(const struct cuda_pass *p, float *x, float *side, const float *w)
+{
+    const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
+    const struct cuda_norm_any a = {
+        .n = {.x = x, .h = side, .post = cuda_weight(c, w), .f = side, .eps = s->rms_eps, .residual = 1, .k = s->dim},
+        .each = 1};
     return start(c, p->n, &a);
 }

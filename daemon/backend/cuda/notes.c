@@ -370,7 +370,7 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     if (!r) r = write_slopes(p);
     if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
-    for (uint32_t l = 0; !r && l + 1 < s->n_layers; l++) {
+    for (uint32_t l = 0; !r && l + !s->altup.streams < s->n_layers; l++) { /* with AltUp, no layer drops tokens */
         const bool window = hparams_window(s, l) > 0;
         if (has[window]) continue;
         has[window] = true;

@@ -16,9 +16,6 @@ static const char *missing_part(const struct hparams *s)
     if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
     if (s->mla.kv_rank) return "latent attention";
     if (s->experts.n) return "experts";
-    if (s->altup.streams) return "several residual streams";
-    if (s->per_layer) return "an embedding of each layer";
-    if (s->by_layer.shared_kv) return "layers that share K and V";
     return NULL;
 }
 

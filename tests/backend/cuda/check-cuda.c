@@ -143,6 +143,8 @@ int main(int argc, char **argv)
     add(check_cuda_gated, "gated", "", 0);
     add(check_cuda_norm_any, "norm of any kind", "", 0);
     add(check_cuda_gates, "gates", "", 0);
+    add(check_cuda_layers, "embeddings of layers", "", 0);
+    add(check_cuda_altup, "altup", "", 0);
     add(check_cuda_logits, "logits", "", 0);
     add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {

@@ -48,6 +48,8 @@ void check_cuda_norm(void **state);
 void check_cuda_gated(void **state);
 void check_cuda_norm_any(void **state);
 void check_cuda_gates(void **state);
+void check_cuda_layers(void **state);
+void check_cuda_altup(void **state);
 void check_cuda_logits(void **state);
 void check_cuda_largest(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */

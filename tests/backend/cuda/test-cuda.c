@@ -438,6 +438,8 @@ int main(int argc, char **argv)
         "command-r-plus/Q8_0", "stablelm-parallel/Q8_0",
         /* norms of all heads and within a block, activations */
         "olmo2", "olmo2/Q8_0", "olmo3/Q8_0", "bitnet", "bitnet/Q8_0", "apertus/Q8_0",
+        /* embeddings of layers, shared K and V, several streams */
+        "gemma4", "gemma4/Q8_0", "gemma3n", "gemma3n/Q8_0",
         /* refused ones */
         "mixtral", "gpt-oss", "mamba2", "lfm2", "qwen35", "deepseek2"};
     static const char *const encoders[] = {"bert",
@@ -469,7 +471,11 @@ int main(int argc, char **argv)
     }
     add(test_long, "long, llama", "llama/Q4_0");
     add(test_long, "long, gemma2", "gemma2/Q8_0");
+    add(test_long, "long, cohere2", "cohere2/Q8_0");
+    add(test_long, "long, gemma3n", "gemma3n/Q8_0");
     add(test_window_group, "a group of windows", "gemma3/Q8_0");
+    add(test_window_group, "a group of windows, gemma4", "gemma4/Q8_0");
+    add(test_window_group, "a group of windows, gemma3n", "gemma3n/Q8_0");
     add(test_rotate, "sinks and windows", NULL);
     add(test_copy, "copies", NULL);
     add(test_identity, "the identity", NULL);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What hobd does where a GPU's driver is missing, fails at the start, or fails while it computes: with a driver that fails as it is told
 (tests/backend/cuda/fake-cuda.c), whose kernels compute nothing. Needs a build with -Dcuda=enabled."""
+import subprocess
 import threading
 
 import pytest
-from conftest import BUILD, mktiny
+from conftest import BUILD, HOBD, mktiny
 from test_daemon import sandbox_of
 
 FAKE = BUILD / "tests" / "backend" / "cuda"
@@ -43,6 +44,16 @@ def cpu(home, model):
     d.terminate()
     assert d.wait(20) == 0
     return got
+
+
+def symbols(path, which):
+    lines = subprocess.run(["nm", "-D", which, path], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1] for line in lines if " w " not in line and "@" not in line}
+
+
+def test_the_library_for_a_gpu_finds_all_functions():
+    """daemon/backend/plugin.list names those of hobd that hobd-cuda.so calls; those of libc have a version."""
+    assert symbols(BUILD / "daemon" / "hobd-cuda.so", "--undefined-only") <= symbols(HOBD, "--defined-only")
 
 
 WRONG = [("devices=0", "finds no device"), ("version=11080", "too old: it has CUDA 11.8"), ("major=7", "fake, sm_70: too old"), ("fail=cuInit:1:999", "does not start"),

@@ -87,7 +87,8 @@ int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host.base.hparams;
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
-    const uint32_t least = is_wide(hparams_widest(s)) && group > CUDA_FEW_ROWS ? group : CUDA_FEW_ROWS;
+    const uint32_t other = s->heads / hparams_heads_of(s, true).kv_heads, both = group > other ? group : other;
+    const uint32_t least = is_wide(hparams_widest(s)) && both > CUDA_FEW_ROWS ? both : CUDA_FEW_ROWS;
     const unsigned wide = (hparams_widest(s) + 3) / 4 * 4,
                    few = few_floats(least, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
                    any = any_floats(rows, wide, 8) * sizeof(float);

@@ -20,7 +20,7 @@
 #define LENGTH    150
 #define MAX_TESTS 200
 
-/* The file of "@arch", in F32, or of "@arch/TYPE". */
+/* The file of "@arch", in F32, of "@arch/TYPE", or of "@arch/TYPE/N" with heads of N values. */
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
 {
     struct buf b = BUF_INIT;
@@ -30,7 +30,10 @@ static struct gguf *open_arch(const char *arch, uint32_t ctx)
     snprintf(name, sizeof(name), "%s", arch);
     char *type = strchr(name, '/');
     if (type) *type++ = 0;
+    char *values = type ? strchr(type, '/') : NULL;
+    if (values) *values++ = 0;
     tiny_init(&t);
+    if (values) t.head_dim = (uint32_t)atoi(values);
     t.type = type ? (uint32_t)tiny_type(type) : 0;
     t.arch = name;
     t.ctx = ctx;
@@ -429,7 +432,7 @@ int main(int argc, char **argv)
         "minicpm/Q8_0", "mistral3/Q8_0", "smollm3/Q8_0", "exaone4/Q8_0", "arcee/Q8_0", "glm4/Q8_0", "seed_oss/Q8_0",
         "ernie4_5/Q8_0", "hunyuan-dense/Q8_0", "internlm2/Q8_0", "qwen2", "gemma3", "llama-biases/Q8_0",
         "llama-keys/Q8_0", "llama-yarn/Q8_0", "exaone/Q8_0", "exaone4-window/Q8_0", "gemma4-dense/Q8_0", "chatglm/Q8_0",
-        "qwen2vl/Q8_0", "qwen3vl/Q8_0", "pangu-embedded/Q8_0",
+        "qwen2vl/Q8_0", "qwen3vl/Q8_0", "pangu-embedded/Q8_0", "llama/Q8_0/256", "qwen3/Q8_0/320", "llama/Q4_0/512",
         /* LayerNorm, products with biases */
         "gpt2", "gpt2/Q8_0", "starcoder/Q8_0", "starcoder2/Q8_0", "codeshell/Q8_0", "codeshell-output/Q8_0",
         "nemotron/Q8_0", "jais2/Q8_0", "stablelm/Q8_0", "gptneox-serial/Q8_0",

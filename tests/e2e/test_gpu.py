@@ -109,3 +109,18 @@ def test_a_gpu_that_fails_later(home, model, cpu, n):
 
 def ask_anew(home, d):
     return {p: (a.end["event"], a.ids, a.logprobs) for p in PROMPTS for a in [home.client(d).answer(p, salt="new", **KEYS)]}
+
+
+def test_texts_of_a_gpu_that_fails(homes, tmp_path):
+    """A model that computes texts whole has no KV pool; the CPU maps the blocks of a batch when it takes over."""
+    h = homes(mktiny(tmp_path / "bert.gguf", "--arch", "bert", "--tokenizer", "bert", "--ctx", 256))
+    texts = ["a text", "another text of some more words", "x"]
+    got = []
+    for more in ((), ("--device", "cuda")):
+        d = h.daemon(*more, env={"LD_LIBRARY_PATH": str(FAKE), "HOB_FAKE_CUDA": "fail=cuLaunchKernelEx:1:719"})
+        with h.client() as c:
+            got += [c.vectors(texts, salt="a").rows, c.vectors(texts, salt="b").rows]
+        assert ("the GPU has failed" in d.log.read_text()) == bool(more)
+        d.terminate()
+        assert d.wait(20) == 0
+    assert got == [got[0]] * 4

@@ -5,6 +5,7 @@
  * one is multiplied, the next one is copied.
  */
 #include "kernels/cuda/form.cuh"
+#include "kernels/cuda/stack.cuh"
 
 #define PANELS 8 /* of a CTA */
 #define ROWS   (PANELS * CUDA_ROWS)
@@ -62,11 +63,12 @@ __device__ static inline void copy16(void *to, const void *from)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
 }
 
-__device__ static inline const uint8_t *panel_of(const struct cuda_matmul &a, uint32_t panel)
+/* Of matrix number @expert of the stack. */
+__device__ static inline const uint8_t *panel_of(const struct cuda_matmul &a, uint32_t panel, uint32_t expert)
 {
     panel = min(panel, a.panels - 1);
     const struct cuda_matrix &m = a.of[product_of(a, panel)];
-    return m.panels + (uint64_t)(panel - m.panel0) * m.panel_bytes;
+    return m.panels + (stack_of(m) * expert + panel - m.panel0) * m.panel_bytes;
 }
 
 /* Start to copy the codes of the stage that begins with block @b0, of the tokens from @first on; there is room for

@@ -51,12 +51,31 @@ static void lay_out_layers(struct cuda_buffers *b, struct carver *c, const struc
     b->altup.low_acts = carve_acts(c, n, s->altup.rank);
 }
 
+/* What only models with experts have. */
+static void lay_out_experts(struct cuda_expert_buffers *b, struct carver *c, const struct hparams *s, size_t n)
+{
+    const size_t choices = n * s->experts.used, rows = cuda_expert_rows(s, n), f = sizeof(float);
+    if (!s->experts.n) return;
+    b->route = carve(c, n * s->experts.n, f);
+    b->shared = carve(c, n, f);
+    b->chosen = carve(c, choices, sizeof(*b->chosen));
+    b->share = carve(c, choices, f);
+    b->row = carve(c, choices, sizeof(*b->row));
+    b->tiles = carve(c, cuda_expert_tiles(s, n), sizeof(*b->tiles));
+    b->mix = carve(c, rows * s->dim, f);
+    b->mix_acts = carve_acts(c, rows, s->dim);
+    b->gate = carve(c, rows * s->experts.ffn, f);
+    b->up = carve(c, rows * s->experts.ffn, f);
+    b->gated_acts = carve_acts(c, rows, s->experts.ffn);
+}
+
 static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n, size_t attn_rows,
                     size_t logit_rows)
 {
     const struct hparams_heads other = hparams_heads_of(s, true);
     const size_t kv = (size_t)s->kv_heads * s->head_dim, window = (size_t)other.kv_heads * other.head_dim;
     const size_t queries = hparams_queries(s), f = sizeof(float);
+    const size_t ffn = s->ffn > s->experts.shared_ffn ? s->ffn : s->experts.shared_ffn;
     b->x = carve(c, n * s->dim, f);
     b->kept = carve(c, n * s->dim, f);
     b->h = carve(c, n * s->dim, f);
@@ -67,12 +86,13 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->v = carve(c, n * (kv > window ? kv : window), f);
     b->att = carve(c, n * queries, f);
     b->att_acts = carve_acts(c, n, queries);
-    b->gate = carve(c, n * s->ffn, f);
-    b->up = carve(c, n * s->ffn, f);
+    b->gate = carve(c, n * ffn, f);
+    b->up = carve(c, n * ffn, f);
     b->beside = carve(c, s->parallel ? n * s->dim : 0, f);
     b->q_gate = carve(c, s->desc->attention.q_gate ? n * queries : 0, f);
     lay_out_layers(b, c, s, n);
-    b->gated_acts = carve_acts(c, n, s->ffn);
+    lay_out_experts(&b->moe, c, s, n);
+    b->gated_acts = carve_acts(c, n, ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);
     b->o = carve(c, attn_rows * queries, f);
@@ -176,5 +196,6 @@ int cuda_find_kernels(struct cuda *c)
         r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
     if (!r) r = cuda_find_variants(c);
+    if (!r) r = cuda_find_experts(c);
     return r ? r : cuda_find_attention(c);
 }

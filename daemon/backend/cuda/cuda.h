@@ -9,6 +9,7 @@
  */
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/products.h"
+#include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/variant-args.h"
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
@@ -30,6 +31,18 @@ struct cuda_altup_buffers {
     struct cuda_acts low_acts;
 };
 
+/* Of a mixture of experts: expert-args.h has the choices and rows. */
+struct cuda_expert_buffers {
+    float *route, *shared; /* [tokens][experts], [tokens] scores of the routers */
+    uint32_t *chosen;      /* [choices] */
+    float *share;          /* [choices] */
+    uint32_t *row;         /* [choices] */
+    struct cuda_tile_rows *tiles;
+    float *mix;       /* [rows][dim] inputs, then outputs */
+    float *gate, *up; /* [rows][expert_ffn]; the activated gates lie in gate */
+    struct cuda_acts mix_acts, gated_acts;
+};
+
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
     void *mem;
@@ -42,6 +55,7 @@ struct cuda_buffers {
     float *q_gate;              /* [tokens][heads][head_dim] where the architecture has them */
     struct cuda_layer_buffers layers;
     struct cuda_altup_buffers altup;
+    struct cuda_expert_buffers moe;
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -87,6 +101,9 @@ struct cuda_kernels {
     CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
         attn_few, decode;
     CUfunction norm_any, xielu, head_gate, sparse_gate, layer_rows, layer_gate; /* norms.c, variants.c */
+    struct {
+        CUfunction route, sort, gather, gated, add;
+    } experts; /* experts.c; of models that have them */
     struct {
         CUfunction begin, predict, correct, join, take, end;
     } altup;          /* altup.c */
@@ -240,6 +257,9 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
 /* Find the kernels of attention. */
 int cuda_find_attention(struct cuda *c);
 
+/* The products of @set that have the type of the first, for @a. Returns their number. */
+uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a);
+
 /* Products of one input, @n <= CUDA_PRODUCTS: the tokens' rows of @f, or their quantized @acts -> the products' out,
  * which are addresses of the device. */
 int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
@@ -338,3 +358,14 @@ int cuda_gate_heads(const struct cuda_pass *p, const uint32_t *list, const struc
 /* cuda_gated of an activation that it does not have. False: it does. */
 bool cuda_activates(const struct cuda_pass *p);
 int cuda_activate(const struct cuda_pass *p, const struct cuda_gated *a);
+
+/* --- experts.c --- */
+
+int cuda_find_experts(struct cuda *c);
+
+/* Rows of experts, and tiles of them, that a batch of @tokens tokens has at most. */
+size_t cuda_expert_rows(const struct hparams *s, size_t tokens);
+size_t cuda_expert_tiles(const struct hparams *s, size_t tokens);
+
+/* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. */
+int cuda_compute_experts(struct cuda_pass *p);

@@ -13,8 +13,7 @@ static uint32_t divide(uint32_t a, uint32_t b)
 
 /* --- products --- */
 
-/* The products of @set that have the type of the first, for @a. Returns their number. */
-static uint32_t take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a)
+uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a)
 {
     uint32_t end = 0;
     a->n = p->n;
@@ -44,12 +43,12 @@ static int multiply_two(const struct cuda_pass *p, const struct product *set, ui
                         bool *done)
 {
     struct cuda_two a = {.of = {*in, *in}};
-    const uint32_t first = take_products(p, set, n, &a.of[0].m);
+    const uint32_t first = cuda_take_products(p, set, n, &a.of[0].m);
     const struct cuda_kind *kinds = p->c->kern.kinds, *k[2] = {&kinds[set->m->type], NULL};
     *done = false;
     if (first == n || !k[0]->two) return 0;
     k[1] = &kinds[set[first].m->type];
-    if (!k[1]->two || take_products(p, set + first, n - first, &a.of[1].m) + first < n) return 0;
+    if (!k[1]->two || cuda_take_products(p, set + first, n - first, &a.of[1].m) + first < n) return 0;
     a.of[1].norm.to = NULL;
     *done = true;
     return cuda_multiply_two(&p->c->device, k, &a);
@@ -64,7 +63,7 @@ static int multiply_one(const struct cuda_pass *p, const struct product *set, ui
         struct cuda_one a = *in;
         const enum kern_type type = set[i].m->type;
         if (i) a.norm.to = NULL;
-        i += take_products(p, set + i, n - i, &a.m);
+        i += cuda_take_products(p, set + i, n - i, &a.m);
         r = cuda_multiply_one(&p->c->device, &p->c->kern.kinds[type], &a);
     }
     return r;
@@ -82,7 +81,7 @@ int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t
     for (uint32_t i = 0; !r && i < n;) {
         const enum kern_type type = set[i].m->type;
         struct cuda_matmul a = {.f = f, .x = x};
-        i += take_products(p, set + i, n - i, &a);
+        i += cuda_take_products(p, set + i, n - i, &a);
         r = cuda_multiply(&p->c->device, &p->c->kern.kinds[type], &a, CUDA_BEST);
     }
     return r;
@@ -264,6 +263,14 @@ static int feed_forward_block(struct cuda_pass *p)
     return r;
 }
 
+static int experts_block(struct cuda_pass *p)
+{
+    const struct layer *w = p->cpu.w;
+    int r = cuda_compute_experts(p);
+    leave(p, NULL, w->ffn_post_norm, p->c->host.base.hparams.per_layer ? NULL : w->out_scale);
+    return r;
+}
+
 /* Add the layer's embedding of each token. */
 static int embedding_block(struct cuda_pass *p, bool last)
 {
@@ -331,7 +338,7 @@ static int compute_layer(struct cuda_pass *p, bool last)
     if (s->parallel) return parallel_block(p, last);
     int r = s->altup.streams ? cuda_altup_predict(p) : 0;
     if (!r) r = attention_block(p, last);
-    if (!r && p->n) r = feed_forward_block(p);
+    if (!r && p->n) r = hparams_mixes(s, p->cpu.layer) ? experts_block(p) : feed_forward_block(p);
     return r || !p->n || !s->per_layer ? r : embedding_block(p, last);
 }
 

@@ -6,11 +6,14 @@
 #include "cuda-attn-few.h"
 #include "cuda-attn-many.h"
 #include "cuda-attn.h"
+#include "cuda-experts.h"
 #include "cuda-gates.h"
 #include "cuda-heads.h"
 #include "cuda-matmul-batch.h"
 #include "cuda-matmul-few.h"
 #include "cuda-matmul-float.h"
+#include "cuda-matmul-group-few.h"
+#include "cuda-matmul-group-many.h"
 #include "cuda-matmul-many.h"
 #include "cuda-matmul-one.h"
 #include "cuda-matmul-split.h"
@@ -20,25 +23,14 @@
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
-const void *const cuda_images[] = {cuda_vector,
-                                   cuda_heads,
-                                   cuda_attn,
-                                   cuda_attn_few,
-                                   cuda_attn_many,
-                                   cuda_attn_decode,
-                                   cuda_matmul_one,
-                                   cuda_matmul_batch,
-                                   cuda_matmul_few,
-                                   cuda_matmul_float,
-                                   cuda_matmul_many,
-                                   cuda_matmul_split,
-                                   cuda_matmul_wide,
-                                   cuda_rows,
-                                   cuda_norms,
-                                   cuda_gates,
-                                   cuda_altup,
-                                   cuda_attn_alibi,
-                                   NULL};
+const void *const cuda_images[] = {cuda_vector,       cuda_heads,        cuda_attn,
+                                   cuda_attn_few,     cuda_attn_many,    cuda_attn_decode,
+                                   cuda_matmul_one,   cuda_matmul_batch, cuda_matmul_few,
+                                   cuda_matmul_float, cuda_matmul_many,  cuda_matmul_split,
+                                   cuda_matmul_wide,  cuda_rows,         cuda_norms,
+                                   cuda_gates,        cuda_altup,        cuda_attn_alibi,
+                                   cuda_experts,      cuda_matmul_group_few,
+                                   cuda_matmul_group_many, NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
                "each has a place in struct cuda_device");

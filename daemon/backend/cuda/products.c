@@ -354,3 +354,33 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
         return cuda_launch(d, k->many, many_grid(k, a), a);
     }
 }
+
+/* --- experts --- */
+
+int cuda_tile_kinds(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type)
+{
+    static const char *const floats[] = {
+        [KERN_F32] = "cuda_tiles16_f32", [KERN_F16] = "cuda_tiles16_f16", [KERN_BF16] = "cuda_tiles16_bf16"};
+    const struct panel_form *f = &panel_forms[type];
+    char name[48];
+    if (!kern_type_quantized(type)) return cuda_kernel(d, &out->tiles8, floats[type], 0);
+    name_kind(name, sizeof(name), "tiles8", f);
+    int r = cuda_kernel(d, &out->tiles8, name, 0);
+    name_kind(name, sizeof(name), "tiles64", f);
+    return r ? r : cuda_kernel(d, &out->tiles64, name, CUDA_MANY_SHARED(f->width, CUDA_TILE_ROWS));
+}
+
+int cuda_multiply_tiles(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_group *a, uint32_t tiles,
+                        bool large)
+{
+    count_panels(k, &a->m);
+    if (!k->tiles64) return cuda_launch(d, k->tiles8, (struct cuda_grid){a->m.panels, tiles, 256, 0}, a);
+    if (large) {
+        const struct cuda_grid g = {divide(a->m.panels, MANY_PANELS), tiles, SOME_THREADS,
+                                    CUDA_MANY_SHARED(k->width, CUDA_TILE_ROWS)};
+        return cuda_launch(d, k->tiles64, g, a);
+    }
+    const unsigned each = few_bytes(&a->m.form, FEW_TOKENS), blocks = a->m.k / CUDA_WARP, most = FEW_SHARED / each;
+    a->m.chunk = most < blocks ? most : blocks;
+    return cuda_launch(d, k->tiles8, (struct cuda_grid){a->m.panels, tiles, FEW_THREADS, a->m.chunk * each}, a);
+}

@@ -3,6 +3,7 @@
 /* Products of matrices with the activations of a batch. */
 #include "daemon/backend/cuda/device.h"
 #include "kernels/cuda/cuda-args.h"
+#include "kernels/cuda/expert-args.h"
 #include "kernels/kernels.h"
 #include <stdbool.h>
 
@@ -15,6 +16,7 @@ struct cuda_kind {
     CUfunction few, several, some, many;       /* of float types: few alone */
     CUfunction one, two;                       /* two: of kinds that cuda_can_mix(), or NULL */
     CUfunction batch[3], split[2], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
+    CUfunction tiles8, tiles64;                /* of experts, or NULL; of float types tiles8 alone */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
     bool halves;                  /* those of a block have factors */
@@ -53,3 +55,12 @@ int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, st
 
 /* The same of matrices of two types, whose kinds have @two. */
 int cuda_multiply_two(const struct cuda_device *d, const struct cuda_kind *const k[2], struct cuda_two *a);
+
+/* Find the kernels of a type for experts, of tiles of up to 8 and up to CUDA_TILE_ROWS rows. */
+#define CUDA_TILE_ROWS 64
+int cuda_tile_kinds(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type);
+
+/* Products of the rows of @tiles tiles with their experts' matrices. @large: tiles have up to CUDA_TILE_ROWS rows,
+ * which float types cannot; else up to 8. @a->m as for cuda_multiply. */
+int cuda_multiply_tiles(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_group *a, uint32_t tiles,
+                        bool large);

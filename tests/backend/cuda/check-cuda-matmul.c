@@ -121,6 +121,67 @@ void check_cuda_matmul(void **state)
     one(t, 20, 1, 12288, S_TAME, 1);
 }
 
+/* --- experts --- */
+
+#define STACK 4 /* matrices of a stack */
+
+/* Tiles of random experts with up to @most rows, each from a multiple of CUDA_ROW_ALIGN on; the last one has none.
+ * Returns the rows in all. */
+static uint32_t random_tiles(struct cuda_tile_rows *tiles, uint32_t n, uint32_t most)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        tiles[i] = (struct cuda_tile_rows){rng_below(STACK), at, 1 + rng_below(most)};
+        at += (tiles[i].n + CUDA_ROW_ALIGN - 1) / CUDA_ROW_ALIGN * CUDA_ROW_ALIGN;
+    }
+    tiles[n - 1] = (struct cuda_tile_rows){0};
+    return at;
+}
+
+/* The rows of a tile are the products with its expert's matrix, of @rows rows; no other row is written. */
+static void same_tile(const struct products *p, const struct kern_acts *x, const struct cuda_tile_rows *tile,
+                      uint32_t rows, uint32_t stack, const float *got)
+{
+    float *want = mem(x->n * p->ld * sizeof(*want));
+    const size_t at = tile->first * p->ld;
+    ref->matmul[p->type](want, p->ld, p->panels[0] + (size_t)tile->expert * stack * p->a.of[0].panel_bytes, x, rows);
+    same_floats(got + at, want + at, tile->n * p->ld, "%s tile at %u of %u rows of expert %u, %u rows, k %zu",
+                kern_type_name(p->type), tile->first, tile->n, tile->expert, rows, x->k);
+}
+
+static void one_stack(enum kern_type t, uint32_t panels, size_t k, enum stuff stuff, bool large)
+{
+    struct cuda_tile_rows tiles[4];
+    struct products p = random_products(t, STACK * panels * KERN_ROWS, k, stuff, 1);
+    const uint32_t n = random_tiles(tiles, 4, large ? CUDA_TILE_ROWS : 8) + (large ? CUDA_TILE_ROWS : 0);
+    const uint32_t rows = panels * KERN_ROWS - rng_below(3);
+    struct kern_acts x;
+    fill_acts(&x, t, n, k, stuff);
+    assert_int_equal(cuda_tile_kinds(&device, &p.kind, t), 0);
+    if (x.f)
+        p.a.f = dev_up(x.f, n * k * sizeof(float));
+    else
+        p.a.x = upload_acts(&x, false);
+    poison(&p, n);
+    struct cuda_group a = {.m = p.a, .tiles = dev_up(tiles, sizeof(tiles))};
+    a.m.of[0].rows = rows;
+    assert_int_equal(cuda_multiply_tiles(&device, &p.kind, &a, 4, large), 0);
+    const float *got = dev_down(p.a.of[0].out, n * p.ld * sizeof(float));
+    for (uint32_t i = 0; i < 3; i++) same_tile(&p, &x, &tiles[i], rows, panels, got);
+    dev_reset();
+}
+
+void check_cuda_tiles(void **state)
+{
+    const enum kern_type t = (enum kern_type)(uintptr_t)*state;
+    const size_t unit = kern_type_block(t), most = unit == 1 ? 300 : unit == KERN_BLOCK ? 12 : 4;
+    rng_seed(1);
+    for (unsigned i = 0; i < 12; i++)
+        one_stack(t, 1 + rng_below(9), unit * (1 + rng_below((uint32_t)most)), (enum stuff)(i % 3),
+                  i % 2 && kern_type_quantized(t));
+    one_stack(t, 2, 8192, S_EXTREME, false); /* several chunks */
+}
+
 /* --- one token --- */
 
 static float *random_row(size_t k)

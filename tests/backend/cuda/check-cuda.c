@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 120
+#define MAX_TESTS 160
 #define MAX_DEV   144
 
 struct cuda_device device;
@@ -145,6 +145,9 @@ int main(int argc, char **argv)
     add(check_cuda_gates, "gates", "", 0);
     add(check_cuda_layers, "embeddings of layers", "", 0);
     add(check_cuda_altup, "altup", "", 0);
+    add(check_cuda_route, "choices of experts", "", 0);
+    add(check_cuda_sort, "order of experts", "", 0);
+    add(check_cuda_rows, "rows of experts", "", 0);
     add(check_cuda_logits, "logits", "", 0);
     add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {
@@ -154,6 +157,8 @@ int main(int argc, char **argv)
         add(check_cuda_decode, "decode", kern_kv_name((enum kern_kv)t), t);
     }
     for (uintptr_t t = 0; t < KERN_TYPES; t++) add(check_cuda_matmul, "matmul", kern_type_name((enum kern_type)t), t);
+    for (uintptr_t t = 0; t < KERN_TYPES; t++)
+        add(check_cuda_tiles, "tiles of experts", kern_type_name((enum kern_type)t), t);
     for (uintptr_t t = 0; t < KERN_TYPES; t++)
         if (kern_type_quantized((enum kern_type)t))
             add(check_cuda_one, "one token", kern_type_name((enum kern_type)t), t);

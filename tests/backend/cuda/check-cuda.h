@@ -43,6 +43,7 @@ void check_norm_row(const struct norm_case *c, float *x, float *h, const float *
                     const float *scale, float *out);
 
 void check_cuda_matmul(void **state); /* state: enum kern_type */
+void check_cuda_tiles(void **state);  /* the same, of experts */
 void check_cuda_one(void **state);    /* the same, of quantized types */
 void check_cuda_norm(void **state);
 void check_cuda_gated(void **state);
@@ -50,6 +51,9 @@ void check_cuda_norm_any(void **state);
 void check_cuda_gates(void **state);
 void check_cuda_layers(void **state);
 void check_cuda_altup(void **state);
+void check_cuda_route(void **state);
+void check_cuda_sort(void **state);
+void check_cuda_rows(void **state);
 void check_cuda_logits(void **state);
 void check_cuda_largest(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #define LENGTH    150
-#define MAX_TESTS 200
+#define MAX_TESTS 250
 
 /* The file of "@arch", in F32, of "@arch/TYPE", or of "@arch/TYPE/N" with heads of N values. */
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
@@ -443,8 +443,14 @@ int main(int argc, char **argv)
         "olmo2", "olmo2/Q8_0", "olmo3/Q8_0", "bitnet", "bitnet/Q8_0", "apertus/Q8_0",
         /* embeddings of layers, shared K and V, several streams */
         "gemma4", "gemma4/Q8_0", "gemma3n", "gemma3n/Q8_0",
+        /* experts */
+        "mixtral", "mixtral/Q8_0", "mixtral/Q4_K", "qwen2moe/Q8_0", "qwen3moe", "qwen3moe/Q4_0", "phimoe/Q8_0",
+        "llama4/Q8_0", "llama4-every/Q8_0", "llama4-near/Q8_0", "llama4-ropes/Q8_0", "gpt-oss", "gpt-oss/MXFP4",
+        "afmoe/Q8_0", "exaone-moe/Q8_0", "bailingmoe/Q8_0", "minimax-m2/Q8_0", "bailingmoe2/Q8_0", "deepseek/Q8_0",
+        "dots1/Q8_0", "ernie4_5-moe/Q8_0", "glm4moe/Q8_0", "glm4moe-normed/Q8_0", "granitemoe/Q8_0", "hunyuan-moe/Q8_0",
+        "olmoe/Q8_0", "qwen3vlmoe/Q8_0",
         /* refused ones */
-        "mixtral", "gpt-oss", "mamba2", "lfm2", "qwen35", "deepseek2"};
+        "smallthinker", "gemma4-experts", "mamba2", "lfm2", "qwen35", "deepseek2"};
     static const char *const encoders[] = {"bert",
                                            "bert/Q8_0",
                                            "bert-rank/Q8_0",

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """What another user's attack costs a user of hobd: each attack against a daemon of its own, one table. Takes root.
 
-usage: attack.py [--only WORD]… [--seconds N] [--hobd PATH] [--nice N] [--json] MODEL
+usage: attack.py [--only WORD]… [--seconds N] [--hobd PATH] [--device DEVICE] [--nice N] [--json] MODEL
   --only WORD   only attacks whose name contains it; several words: any of them (--list shows the names)
   --seconds N   how long each attack lasts (default: 10, those of "mixed" 60); longer, at most three times as long,
                 until the victim has 100 first tokens
   --hobd PATH   the daemon to run (default: build/daemon/hobd); the attackers are tests/e2e/attacker beside it
+  --device D    where the daemon computes (default: cpu)
   --nice N      run the attackers with this niceness, so that they take no processor from the daemon
   --list        print the names of the attacks
   -v            also print the end of each daemon's log
@@ -93,14 +94,14 @@ ATTACKS = {
 
 
 class Daemon:
-    def __init__(self, hobd, model, place, manager):
+    def __init__(self, hobd, model, device, place, manager):
         self.root, self.socket, self.log = place, place / "sock", place / "log"
         env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
         env.update({f"XDG_{k}_HOME": str(place / "home" / k.lower()) for k in ("STATE", "CACHE", "DATA", "CONFIG")},
                    **manager.env)
         out = open(self.log, "wb")
         self.p = subprocess.Popen(["/bin/sh", "-c", 'WATCHDOG_PID=$$ exec "$@"', "sh", str(hobd), "serve", "-m",
-                                   str(model), "--socket", str(self.socket)], env=env, stdin=subprocess.DEVNULL,
+                                   str(model), "--device", device, "--socket", str(self.socket)], env=env, stdin=subprocess.DEVNULL,
                                   stdout=out, stderr=out, preexec_fn=end_with_parent)
         out.close()
         self.peak, self.stopped = 0, threading.Event()
@@ -208,7 +209,7 @@ def under_attack(o, what, d, crowd, victim):
 def run(o, name, what):
     with Place(what.get("disk")) as place:
         manager = Manager(place, WATCHDOG_USEC)
-        d = Daemon(o.hobd, o.model, place, manager)
+        d = Daemon(o.hobd, o.model, o.device, place, manager)
         attackers = Attackers(o.hobd.parents[1] / "tests" / "e2e" / "attacker", d.socket, place, nice=o.nice)
         victim = None
         try:
@@ -285,6 +286,7 @@ def main():
     p.add_argument("--only", action="append", default=[])
     p.add_argument("--seconds", type=float)
     p.add_argument("--hobd", type=lambda x: Path(x).resolve(), default=TOP / "build" / "daemon" / "hobd")
+    p.add_argument("--device", default="cpu")
     p.add_argument("--nice", type=int, default=0)
     p.add_argument("--json", action="store_true")
     p.add_argument("--list", action="store_true")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What hobd keeps and shares, beside llama-server on the same model and the same prompts, one table.
-usage: serve.py [-r ROUNDS] [-t THREADS] [--only WORD] PEERDIR MODEL TEXT
+usage: serve.py [-r ROUNDS] [-t THREADS] [--device DEVICE] [--only WORD] PEERDIR MODEL TEXT
+  DEVICE   of hobd (default: cpu); with cuda, PEERDIR has a llama-server built with CUDA
   PEERDIR  as for table.py;  MODEL  a name in PEERDIR/models;  TEXT  a file of at least 40 kB to make prompts of
   HOBD     in the environment: the hobd to run (default: build/daemon/hobd)"""
 import argparse
@@ -29,8 +30,8 @@ HOBD = os.environ.get("HOBD", TOP / "build" / "daemon" / "hobd")
 class Hob:
     name = "hob"
 
-    def __init__(self, model, threads, root):
-        self.model, self.threads, self.root = model, threads, Path(root)
+    def __init__(self, model, threads, root, device="cpu"):
+        self.model, self.threads, self.root, self.device = model, threads, Path(root), device
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
         self.env.update({f"XDG_{k}_HOME": str(self.root / k.lower()) for k in ("STATE", "CACHE", "DATA", "CONFIG")})
         self.socket = self.root / "hob.sock"
@@ -39,7 +40,7 @@ class Hob:
     def start(self):
         log = open(self.root / "log", "ab")
         self.p = subprocess.Popen([HOBD, "serve", "-m", self.model, "--socket", self.socket, "-q", "--threads",
-                                   str(self.threads)], env=self.env, stdout=log, stderr=log)
+                                   str(self.threads), "--device", self.device], env=self.env, stdout=log, stderr=log)
         while True:
             try:
                 with Client(self.socket, 600) as c:
@@ -83,13 +84,14 @@ class Hob:
 class Llama:
     name = "llama-server"
 
-    def __init__(self, peer, model, threads):
+    def __init__(self, peer, model, threads, device):
         self.peer, self.model, self.threads = peer, model, threads
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
         self.p = subprocess.Popen([peer / "run", "llama-server", "-m", f"/models/{model}", "-t", str(threads), "--port",
-                                   str(self.port), "--parallel", "16", "-c", str(16 * 8192), "--kv-unified"],
+                                   str(self.port), "--parallel", "16", "-c", str(16 * 8192), "--kv-unified",
+                                   *([] if device == "cpu" else ["-ngl", "99", "-fa", "on"])],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while True:
             try:
@@ -131,18 +133,37 @@ class Llama:
 
 
 def at_once(server, prompts, n, results=None):
-    """Seconds until all are answered; results: (tokens, cached) of each."""
-    def ask(prompt):
-        answer = server.ask(prompt, n)
-        if results is not None:
-            results.append(answer[:2])
-    threads = [threading.Thread(target=ask, args=(p,)) for p in prompts]
+    """Seconds until all are answered; results: (tokens, cached, first token s) of each."""
+    answers = []
+    threads = [threading.Thread(target=lambda p=p: answers.append(server.ask(p, n))) for p in prompts]
     t = time.monotonic()
     for x in threads:
         x.start()
     for x in threads:
         x.join()
-    return time.monotonic() - t
+    seconds = time.monotonic() - t
+    assert len(answers) == len(prompts), f"{server.name} answered {len(answers)} of {len(prompts)}"
+    if results is not None:
+        results += [a[:3] for a in answers]
+    return seconds
+
+
+def streams(s, t, tag, text):
+    """16 conversations of about 5,000 cached tokens each go on at once, with 20 more tokens and 64 of answer: three times."""
+    size = 5000 * 8000 // len(s.tokens(text[:8000]))
+    whole = text * (2 + size // len(text))
+    heads = [f"{tag}{i} of 16. " + whole[1500 * i % len(text):][:size] for i in range(16)]
+    at_once(s, heads, 1)
+    firsts = []
+    for turn in range(3):
+        answers = []
+        seconds = at_once(s, [f"{h}\n\nTurn {turn}: say in a few words what stands above." for h in heads], 64, answers)
+        firsts += [first for *_, first in answers]
+        t.add("16 warm conversations: tokens a second", s.name, 16 * 64 / seconds)
+        t.add("16 warm conversations: tokens computed of each prompt", s.name,
+              statistics.median(n - cached for n, cached, _ in answers))
+    t.add("16 warm conversations: first token, median, s", s.name, statistics.median(firsts))
+    t.add("16 warm conversations: first token, 99th percentile, s", s.name, sorted(firsts)[len(firsts) * 99 // 100])
 
 
 def largest_gap(server, text, long_prompt):
@@ -239,9 +260,11 @@ def measure(s, t, text, round_):
         results = []
         at_once(s, prompts, 1, results)
         shared = len(os.path.commonprefix([s.tokens(p) for p in prompts]))
-        ideal = shared + sum(n - shared for n, _ in results)
+        ideal = shared + sum(n - shared for n, *_ in results)
         t.add(f"16 with {shared // 100 * 100} tokens in common, at once: tokens computed, by those that differ", s.name,
-              sum(n - cached for n, cached in results) / ideal)
+              sum(n - cached for n, cached, _ in results) / ideal)
+    if t.wants("streams"):
+        streams(s, t, tag, text)
     if t.wants("lone") and s.name == "hob" and os.getuid() == 0:
         lone(s, t, tag, text)
 
@@ -250,6 +273,7 @@ def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("-r", type=int, default=3)
     a.add_argument("-t", type=int, default=os.cpu_count())
+    a.add_argument("--device", default="cpu")
     a.add_argument("--only", default="")
     a.add_argument("peer", type=Path)
     a.add_argument("model")
@@ -258,7 +282,7 @@ def main():
     text, t = o.text.read_text(), Table(o.only)
     for r in range(o.r):
         with tempfile.TemporaryDirectory() as root:
-            s = Hob(o.peer / "models" / o.model, o.t, root)
+            s = Hob(o.peer / "models" / o.model, o.t, root, o.device)
             s.wait_kept()
             measure(s, t, text, r)
             if t.wants("document"):
@@ -269,7 +293,7 @@ def main():
                 t.add("document, after a stop and a start: start-up and first token, s", s.name,
                       time.monotonic() - began)
             s.stop()
-        s = Llama(o.peer, o.model, o.t)
+        s = Llama(o.peer, o.model, o.t, o.device)
         measure(s, t, text, r)
         s.stop()
     t.show()

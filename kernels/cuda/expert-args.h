@@ -18,6 +18,7 @@ struct cuda_tile_rows {
 /* Choose the experts of tokens, as daemon/backend/cpu/route.c does. A warp for each token (x). */
 struct cuda_route {
     const float *scores;      /* [n][experts] */
+    const uint32_t *list;     /* [n] rows of scores, or NULL: row i */
     const float *bias;        /* [experts] of the scores, or NULL */
     const float *choice_bias; /* [experts] of the probabilities, or NULL */
     uint32_t *chosen;         /* [n][used] */

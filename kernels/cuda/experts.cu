@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(CUDA_WARP) cuda_route(const __grid_
 {
     begin();
     __shared__ struct choice c, sums;
-    const float *scores = a.scores + (uint64_t)blockIdx.x * a.experts;
+    const float *scores = a.scores + (uint64_t)(a.list ? a.list[blockIdx.x] : blockIdx.x) * a.experts;
     for (uint32_t i = threadIdx.x; i < a.experts; i += CUDA_WARP) {
         c.value[i] = score_of(a.bias ? scores[i] + a.bias[i] : scores[i]);
         c.out[i] = 0;

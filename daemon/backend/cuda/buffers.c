@@ -88,7 +88,7 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->att_acts = carve_acts(c, n, queries);
     b->gate = carve(c, n * ffn, f);
     b->up = carve(c, n * ffn, f);
-    b->beside = carve(c, s->parallel ? n * s->dim : 0, f);
+    b->beside = carve(c, s->parallel || s->desc->experts.beside ? n * s->dim : 0, f);
     b->q_gate = carve(c, s->desc->attention.q_gate ? n * queries : 0, f);
     lay_out_layers(b, c, s, n);
     lay_out_experts(&b->moe, c, s, n);

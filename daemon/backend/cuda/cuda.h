@@ -51,8 +51,9 @@ struct cuda_buffers {
     struct cuda_acts h_acts;    /* the normed input, quantized */
     float *q, *q_sinks, *k, *v; /* [tokens][heads or kv_heads][head_dim] */
     float *att, *gate, *up;     /* [tokens][heads][head_dim], [tokens][ffn]; the activated gates lie in gate */
-    float *beside;              /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
-    float *q_gate;              /* [tokens][heads][head_dim] where the architecture has them */
+    float *beside; /* [tokens][dim] attention's output, where the feed-forward reads the same residual, or that of a
+                    * feed-forward beside experts */
+    float *q_gate; /* [tokens][heads][head_dim] where the architecture has them */
     struct cuda_layer_buffers layers;
     struct cuda_altup_buffers altup;
     struct cuda_expert_buffers moe;
@@ -367,5 +368,9 @@ int cuda_find_experts(struct cuda *c);
 size_t cuda_expert_rows(const struct hparams *s, size_t tokens);
 size_t cuda_expert_tiles(const struct hparams *s, size_t tokens);
 
-/* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. */
-int cuda_compute_experts(struct cuda_pass *p);
+/* p->x -> buf.moe.route: the scores of a router that reads the residual stream before attention. */
+int cuda_early_router(const struct cuda_pass *p);
+
+/* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. @list: where rows of scores are of
+ * other tokens, their numbers, in the notes; or NULL. */
+int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list);

@@ -4,6 +4,7 @@
  * sorts the rows by expert and divides them into tiles, of which as many are started as there can be at most.
  */
 #include "daemon/backend/cuda/cuda.h"
+#include <math.h>
 
 #define THREADS   256
 #define FEW_ROWS  16 /* of an expert on average, up to which tiles are small */
@@ -69,12 +70,13 @@ static struct tiles tiles_of(const struct cuda_pass *p)
     return (struct tiles){choices / (large ? CUDA_TILE_ROWS : CUDA_ROW_ALIGN) + least(choices, s->experts.n), large};
 }
 
-/* buf.moe.route -> the choices, sorted. */
-static int choose(const struct cuda_pass *p, const struct tiles *t)
+/* buf.moe.route -> the choices, sorted. @list: as in struct cuda_route. */
+static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32_t *list)
 {
     const struct cuda *c = p->c;
     const struct hparams_experts *x = &c->host.base.hparams.experts;
     const struct cuda_route route = {.scores = c->buf.moe.route,
+                                     .list = list,
                                      .bias = cuda_weight(c, p->cpu.w->router.bias),
                                      .choice_bias = cuda_weight(c, p->cpu.w->choice_bias),
                                      .chosen = c->buf.moe.chosen,
@@ -213,25 +215,39 @@ static int add_experts(const struct cuda_pass *p)
     return cuda_launch(&c->device, c->kern.experts.add, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
 }
 
-/* The scores of the routers -> buf.moe; the residual stream's norm -> buf.h. */
+int cuda_early_router(const struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct product router = {&p->cpu.w->router, c->buf.moe.route};
+    const struct cuda_gated a = {
+        .gate = p->x, .q = cuda_acts_of(p, c->buf.moe.mix_acts), .k = c->host.base.hparams.dim};
+    int r = 0;
+    if (cpu_quantized(&router, 1))
+        r = cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0},
+                        &a);
+    return r ? r : cuda_products(p, &router, 1, p->x, &c->buf.moe.mix_acts);
+}
+
+/* The residual stream's norm -> buf.h; unless the router is an early one, the scores of the routers -> buf.moe. */
 static int score(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
+    const struct hparams *s = &c->host.base.hparams;
     const struct layer *w = p->cpu.w;
     const struct product routers[] = {{&w->router, c->buf.moe.route}, {&w->shared_router, c->buf.moe.shared}};
     const struct cuda_norm_by by = {.w = w->ffn_norm, .bias = w->ffn_norm_bias};
-    const uint32_t n = w->shared_router.rows ? 2 : 1;
+    const uint32_t n = s->desc->experts.early ? 0 : w->shared_router.rows ? 2 : 1;
     struct product shared[2];
     struct cuda_norm a = cuda_join_of(p, &by);
     a.f = c->buf.h;
-    if (cpu_quantized(routers, n) ||
-        (c->host.base.hparams.experts.shared_ffn && cpu_quantized(shared, shared_products(p, shared))))
+    if (cpu_quantized(routers, n) || (s->experts.shared_ffn && cpu_quantized(shared, shared_products(p, shared))))
         a.q = cuda_acts_of(p, c->buf.h_acts);
     int r = cuda_join(p, &by, &a);
-    return r ? r : cuda_products(p, routers, n, c->buf.h, &c->buf.h_acts);
+    return r || !n ? r : cuda_products(p, routers, n, c->buf.h, &c->buf.h_acts);
 }
 
-int cuda_compute_experts(struct cuda_pass *p)
+/* The choices of buf.moe.route, and the experts of buf.h -> buf.h. */
+static int chosen_experts(struct cuda_pass *p, const uint32_t *list)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
@@ -239,12 +255,90 @@ int cuda_compute_experts(struct cuda_pass *p)
     const struct product down = {&w->down, c->buf.moe.mix};
     const uint32_t n = w->gate.rows ? 2 : 1;
     const struct tiles t = tiles_of(p);
-    int r = score(p);
-    if (!r) r = choose(p, &t);
+    int r = choose(p, &t, list);
     if (!r) r = gather(p, in, n);
     if (!r) r = multiply(p, &t, in, n, c->buf.moe.mix, &c->buf.moe.mix_acts);
     if (!r) r = activate(p, &down);
     if (!r) r = multiply(p, &t, &down, 1, c->buf.moe.gate, &c->buf.moe.gated_acts);
     if (!r && c->host.base.hparams.experts.shared_ffn) r = shared_expert(p);
     return r ? r : add_experts(p);
+}
+
+/* --- an ordinary feed-forward beside them: daemon/backend/cpu/experts-beside.c --- */
+
+/* x -> buf.beside; what is pending is joined first. */
+static int feed_forward_beside(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    const struct product in[] = {{&w->beside.gate, c->buf.gate}, {&w->beside.up, c->buf.up}};
+    const struct product down = {&w->beside.down, c->buf.beside};
+    const struct cuda_norm_by by = {.w = w->ffn_norm};
+    struct cuda_norm a = cuda_join_of(p, &by);
+    a.f = c->buf.h;
+    if (cpu_quantized(in, 2)) a.q = cuda_acts_of(p, c->buf.h_acts);
+    struct cuda_gated g = {.gate = c->buf.gate,
+                           .up = c->buf.up,
+                           .gate_bias = cuda_weight(c, w->beside.gate.bias),
+                           .up_bias = cuda_weight(c, w->beside.up.bias),
+                           .k = w->beside.gate.rows,
+                           .act = c->host.base.hparams.desc->activation};
+    if (cpu_quantized(&down, 1))
+        g.q = cuda_acts_of(p, c->buf.gated_acts);
+    else
+        g.f = c->buf.gate;
+    int r = cuda_join(p, &by, &a);
+    if (!r) r = cuda_products(p, in, 2, c->buf.h, &c->buf.h_acts);
+    const struct cuda_grid grid = {divide(g.k, 4 * THREADS), p->n, THREADS, 0};
+    if (!r) r = cuda_launch(&c->device, c->kern.gated, grid, &g);
+    return r ? r : cuda_products(p, &down, 1, c->buf.gate, &c->buf.gated_acts);
+}
+
+/* buf.h = the norm of @x with the weights @w. */
+static int norm_to_h(const struct cuda_pass *p, float *x, const float *w)
+{
+    const struct hparams *s = &p->c->host.base.hparams;
+    const struct cuda_norm a = {
+        .x = x, .w = cuda_weight(p->c, w), .f = p->c->buf.h, .eps = s->rms_eps, .residual = 1, .k = s->dim};
+    return cuda_start_norm(p->c, p->n, &a);
+}
+
+/* The scores of a router with a norm of its own. */
+static int score_normed(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const uint32_t k = c->host.base.hparams.dim;
+    const struct product router = {&p->cpu.w->router, c->buf.moe.route};
+    const struct cuda_logits by = {.x = c->buf.h, .scale = (float)(1 / sqrt((double)k)), .k = k};
+    const struct cuda_gated q = {.gate = c->buf.h, .q = cuda_acts_of(p, c->buf.h_acts), .k = k};
+    int r = norm_to_h(p, p->x, p->cpu.w->beside.router_norm);
+    if (!r) r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){divide(k, THREADS), p->n, THREADS, 0}, &by);
+    if (!r && cpu_quantized(&router, 1))
+        r = cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){divide(k, 4 * THREADS), p->n, THREADS, 0}, &q);
+    return r ? r : cuda_products(p, &router, 1, c->buf.h, &c->buf.h_acts);
+}
+
+static int experts_beside(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    const struct layer_beside *w = &p->cpu.w->beside;
+    const struct cuda_norm add = {.x = c->buf.h,
+                                  .h = c->buf.beside,
+                                  .post = cuda_weight(c, w->post_norm),
+                                  .eps = c->host.base.hparams.rms_eps,
+                                  .residual = 1,
+                                  .k = c->host.base.hparams.dim};
+    int r = feed_forward_beside(p);
+    if (!r) r = score_normed(p);
+    if (!r) r = norm_to_h(p, p->x, w->experts_norm);
+    if (!r) r = chosen_experts(p, NULL);
+    if (!r) r = norm_to_h(p, c->buf.h, w->experts_post_norm);
+    return r ? r : cuda_start_norm(c, p->n, &add);
+}
+
+int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list)
+{
+    if (p->c->host.base.hparams.desc->experts.beside) return experts_beside(p);
+    int r = score(p);
+    return r ? r : chosen_experts(p, list);
 }

@@ -199,6 +199,7 @@ static int attention_block(struct cuda_pass *p, bool last)
     const bool altup = c->host.base.hparams.altup.streams > 0;
     int r = cuda_norm_products(p, &by, in, n, NULL);
     const bool joined = cuda_decodes(p, view);
+    if (!r && c->host.base.hparams.desc->experts.early && w->router.rows) r = cuda_early_router(p);
     if (!r && altup) r = cuda_laurel(p);
     if (!r && cuda_norms_heads(p)) r = cuda_norm_heads(p);
     if (!r && joined) r = cuda_decode(p, view, quantized);
@@ -263,11 +264,13 @@ static int feed_forward_block(struct cuda_pass *p)
     return r;
 }
 
-static int experts_block(struct cuda_pass *p)
+static int experts_block(struct cuda_pass *p, bool last)
 {
+    const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    int r = cuda_compute_experts(p);
-    leave(p, NULL, w->ffn_post_norm, p->c->host.base.hparams.per_layer ? NULL : w->out_scale);
+    const bool early = c->host.base.hparams.desc->experts.early;
+    int r = cuda_compute_experts(p, early && last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL);
+    leave(p, NULL, w->ffn_post_norm, c->host.base.hparams.per_layer ? NULL : w->out_scale);
     return r;
 }
 
@@ -338,7 +341,7 @@ static int compute_layer(struct cuda_pass *p, bool last)
     if (s->parallel) return parallel_block(p, last);
     int r = s->altup.streams ? cuda_altup_predict(p) : 0;
     if (!r) r = attention_block(p, last);
-    if (!r && p->n) r = hparams_mixes(s, p->cpu.layer) ? experts_block(p) : feed_forward_block(p);
+    if (!r && p->n) r = hparams_mixes(s, p->cpu.layer) ? experts_block(p, last) : feed_forward_block(p);
     return r || !p->n || !s->per_layer ? r : embedding_block(p, last);
 }
 

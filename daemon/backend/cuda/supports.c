@@ -15,8 +15,6 @@ static const char *missing_part(const struct hparams *s)
 {
     if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
     if (s->mla.kv_rank) return "latent attention";
-    if (s->experts.n && s->desc->experts.early) return "a router before attention";
-    if (s->experts.n && s->desc->experts.beside) return "experts beside a feed-forward";
     return NULL;
 }
 

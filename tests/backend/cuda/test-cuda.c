@@ -448,9 +448,10 @@ int main(int argc, char **argv)
         "llama4/Q8_0", "llama4-every/Q8_0", "llama4-near/Q8_0", "llama4-ropes/Q8_0", "gpt-oss", "gpt-oss/MXFP4",
         "afmoe/Q8_0", "exaone-moe/Q8_0", "bailingmoe/Q8_0", "minimax-m2/Q8_0", "bailingmoe2/Q8_0", "deepseek/Q8_0",
         "dots1/Q8_0", "ernie4_5-moe/Q8_0", "glm4moe/Q8_0", "glm4moe-normed/Q8_0", "granitemoe/Q8_0", "hunyuan-moe/Q8_0",
-        "olmoe/Q8_0", "qwen3vlmoe/Q8_0",
+        "olmoe/Q8_0", "qwen3vlmoe/Q8_0", "smallthinker", "smallthinker/Q8_0", "smallthinker-near/Q8_0",
+        "smallthinker-softmax/Q8_0", "gemma4-experts", "gemma4-experts/Q8_0",
         /* refused ones */
-        "smallthinker", "gemma4-experts", "mamba2", "lfm2", "qwen35", "deepseek2"};
+        "mamba2", "lfm2", "qwen35", "deepseek2"};
     static const char *const encoders[] = {"bert",
                                            "bert/Q8_0",
                                            "bert-rank/Q8_0",

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 for tests of what hobd does when a driver fails. Its one device has memory, and kernels that compute
- * nothing; or the calls go to a real driver. $HOB_FAKE_CUDA has settings, separated by commas:
+ * nothing; or the calls go to a real driver; or, linked with emulation/emulate.cpp, the CPU computes the kernels as
+ * they are started. $HOB_FAKE_CUDA has settings, separated by commas:
  *
  *   fail=NAME:N:CODE  the Nth call of NAME (a function, or "any") returns CODE, and so does each later call of any
  *                     function: a device that is lost. fail1=…: that call alone
  *   major=N, version=N, devices=N, memory=MIB   what the device and the driver say they are
  *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
+ *   processors=N      multiprocessors, 4 if not given
+ *   order=N           of the threads of emulated kernels: emulated_order()
  *
  * fake_cuda_set takes new settings; fake_cuda_calls counts the calls since then, fake_cuda_live what is allocated,
  * until fake_cuda_forget.
  */
+#include "tests/backend/cuda/emulation/emulate.h"
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -30,11 +34,21 @@ void fake_cuda_forget(void);
 static struct {
     char name[64];
     long at, code, calls, of_name, live;
-    long major, version, devices, ptx;
+    long major, version, devices, ptx, processors;
     size_t memory, used;
     bool forever, lost;
     void *real;
+    struct graph *recorded; /* by the stream; NULL: kernels start at once */
 } fake;
+
+/* Without emulation these do not exist. */
+#define WEAK __attribute__((weak))
+extern WEAK __typeof__(emulated_find) emulated_find;
+extern WEAK __typeof__(emulated_bytes) emulated_bytes;
+extern WEAK __typeof__(emulated_allow) emulated_allow;
+extern WEAK __typeof__(emulated_run) emulated_run;
+extern WEAK __typeof__(emulated_order) emulated_order;
+extern WEAK __typeof__(emulated_supported) emulated_supported;
 
 static void set_fail(const char *s, bool forever)
 {
@@ -45,12 +59,15 @@ static void set_fail(const char *s, bool forever)
 static void set(const char *s)
 {
     char file[4096];
+    unsigned order;
     if (!strncmp(s, "fail=", 5)) set_fail(s + 5, true);
     if (!strncmp(s, "fail1=", 6)) set_fail(s + 6, false);
     sscanf(s, "major=%ld", &fake.major);
     sscanf(s, "version=%ld", &fake.version);
     sscanf(s, "devices=%ld", &fake.devices);
     sscanf(s, "ptx=%ld", &fake.ptx);
+    sscanf(s, "processors=%ld", &fake.processors);
+    if (emulated_order && sscanf(s, "order=%u", &order) == 1) emulated_order(order);
     if (sscanf(s, "memory=%zu", &fake.memory) == 1) fake.memory <<= 20;
     if (sscanf(s, "real=%4095[^,]", file) == 1) fake.real = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
@@ -64,7 +81,8 @@ void fake_cuda_set(const char *settings)
     fake.real = real;
     fake.major = 9;
     fake.version = CUDA_VERSION;
-    fake.devices = 1;
+    fake.devices = !emulated_supported || emulated_supported();
+    fake.processors = 4;
     fake.memory = (size_t)4 << 30;
     for (const char *s = settings; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL) set(s);
 }
@@ -151,7 +169,7 @@ static CUresult copy(void *to, const void *from, size_t n)
 static int attribute(CUdevice_attribute a)
 {
     if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return (int)fake.major;
-    return a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4 : 0;
+    return a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? (int)fake.processors : 0;
 }
 
 static CUresult memory_info(size_t *left, size_t *all)
@@ -172,10 +190,101 @@ static long code_version(void)
     return fake.ptx ? fake.ptx : fake.major * 10;
 }
 
-/* Other code does not wait for the kernels before it. */
-static CUresult launch(const CUlaunchConfig *c)
+/* --- kernels --- */
+
+/* A started kernel, with its argument. */
+struct start {
+    CUlaunchConfig config;
+    struct emulated_kernel_of *kernel;
+    void *argument;
+};
+
+struct graph {
+    struct start *starts;
+    size_t n;
+};
+
+static CUresult run(const CUlaunchConfig *c, const struct emulated_kernel_of *kernel, const void *argument)
 {
-    return c->numAttrs && code_version() != 90 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    if (c->gridDimZ != 1 || c->blockDimY != 1 || c->blockDimZ != 1) return CUDA_ERROR_INVALID_VALUE;
+    return emulated_run(kernel, c->gridDimX, c->gridDimY, c->blockDimX, c->sharedMemBytes, argument)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult record(struct graph *g, const CUlaunchConfig *c, CUfunction f, const void *argument)
+{
+    struct start s = {.config = *c, .kernel = (void *)f};
+    struct start *more = realloc(g->starts, (g->n + 1) * sizeof(*more));
+    s.argument = malloc(emulated_bytes(s.kernel));
+    if (more) g->starts = more;
+    if (!more || !s.argument) abort();
+    memcpy(s.argument, argument, emulated_bytes(s.kernel));
+    g->starts[g->n++] = s;
+    return CUDA_SUCCESS;
+}
+
+/* Other code does not wait for the kernels before it. */
+static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **arguments)
+{
+    if (c->numAttrs && code_version() != 90) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!emulated_run) return CUDA_SUCCESS;
+    return fake.recorded ? record(fake.recorded, c, f, arguments[0]) : run(c, (void *)f, arguments[0]);
+}
+
+static CUresult find_kernel(CUfunction *f, const char *name)
+{
+    *f = emulated_find ? (CUfunction)(void *)emulated_find(name, (int)code_version()) : (CUfunction)(void *)&fake;
+    return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+static CUresult allow(CUfunction f, CUfunction_attribute a, int value)
+{
+    if (!emulated_allow || a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
+    return emulated_allow((void *)f, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* --- graphs --- */
+
+static CUresult begin_graph(void)
+{
+    fake.recorded = calloc(1, sizeof(*fake.recorded));
+    return fake.recorded ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult end_graph(CUgraph *g)
+{
+    *g = (CUgraph)(void *)fake.recorded;
+    fake.recorded = NULL;
+    fake.live++;
+    return CUDA_SUCCESS;
+}
+
+/* It takes over what the graph recorded. */
+static CUresult instantiate(CUgraphExec *x, CUgraph g)
+{
+    struct graph *from = (void *)g, *to = malloc(sizeof(*to));
+    if (!to) return CUDA_ERROR_OUT_OF_MEMORY;
+    *to = *from;
+    *from = (struct graph){0};
+    *x = (CUgraphExec)(void *)to;
+    fake.live++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_graph(const struct graph *g)
+{
+    CUresult e = CUDA_SUCCESS;
+    for (size_t i = 0; !e && i < g->n; i++) e = run(&g->starts[i].config, g->starts[i].kernel, g->starts[i].argument);
+    return e;
+}
+
+static CUresult free_graph(struct graph *g)
+{
+    for (size_t i = 0; g && i < g->n; i++) free(g->starts[i].argument);
+    if (g) free(g->starts);
+    free(g);
+    return gone();
 }
 
 static CUresult say(const char **out)
@@ -226,17 +335,16 @@ FUNCTION(cuEventRecord, (CUevent e_, CUstream s), (e_, s), CUDA_SUCCESS)
 FUNCTION(cuEventSynchronize, (CUevent e_), (e_), CUDA_SUCCESS)
 FUNCTION(cuModuleLoadData, (CUmodule * m, const void *image), (m, image), made(m))
 FUNCTION(cuModuleUnload, (CUmodule m), (m), gone())
-FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name),
-         (*f = (CUfunction)(void *)&fake, CUDA_SUCCESS))
+FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name), find_kernel(f, name))
 FUNCTION(cuFuncGetAttribute, (int *v, CUfunction_attribute a, CUfunction f), (v, a, f), put(v, code_version()))
-FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), CUDA_SUCCESS)
-FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), launch(c))
-FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), CUDA_SUCCESS)
-FUNCTION(cuStreamEndCapture, (CUstream s, CUgraph *g), (s, g), made(g))
-FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * x, CUgraph g, unsigned long long f), (x, g, f), made(x))
-FUNCTION(cuGraphLaunch, (CUgraphExec x, CUstream s), (x, s), CUDA_SUCCESS)
-FUNCTION(cuGraphExecDestroy, (CUgraphExec x), (x), gone())
-FUNCTION(cuGraphDestroy, (CUgraph g), (g), gone())
+FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), allow(f, a, v))
+FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), launch(c, f, p))
+FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), begin_graph())
+FUNCTION(cuStreamEndCapture, (CUstream s, CUgraph *g), (s, g), end_graph(g))
+FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * x, CUgraph g, unsigned long long f), (x, g, f), instantiate(x, g))
+FUNCTION(cuGraphLaunch, (CUgraphExec x, CUstream s), (x, s), run_graph((void *)x))
+FUNCTION(cuGraphExecDestroy, (CUgraphExec x), (x), free_graph((void *)x))
+FUNCTION(cuGraphDestroy, (CUgraph g), (g), free_graph((void *)g))
 
 /* It never fails: what it says is about other failures. */
 CUresult CUDAAPI cuGetErrorString(CUresult e, const char **out)

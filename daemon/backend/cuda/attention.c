@@ -86,6 +86,7 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
 int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host.base.hparams;
+    if (!s->heads || !s->kv_heads) return 0; /* no layer has attention */
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
     const uint32_t other = s->heads / hparams_heads_of(s, true).kv_heads, both = group > other ? group : other;
     const uint32_t least = is_wide(hparams_widest(s)) && both > CUDA_FEW_ROWS ? both : CUDA_FEW_ROWS;

@@ -69,6 +69,19 @@ static void lay_out_experts(struct cuda_expert_buffers *b, struct carver *c, con
     b->gated_acts = carve_acts(c, rows, s->experts.ffn);
 }
 
+/* What only models with recurrent layers have. */
+static void lay_out_states(struct cuda_state_buffers *b, struct carver *c, const struct hparams *s, size_t n)
+{
+    const struct hparams_recurrent *x = &s->recurrent;
+    const size_t f = sizeof(float);
+    if (!x->taps) return;
+    for (uint32_t i = 0; i < RECURRENT_INPUTS; i++) b->in[i] = carve(c, n * x->in[i], f);
+    b->conv = carve(c, n * x->channels, f);
+    b->out = carve(c, n * x->out, f);
+    b->rows = carve(c, n * x->out, f);
+    b->out_acts = carve_acts(c, n, x->out);
+}
+
 static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n, size_t attn_rows,
                     size_t logit_rows)
 {
@@ -92,6 +105,7 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->q_gate = carve(c, s->desc->attention.q_gate ? n * queries : 0, f);
     lay_out_layers(b, c, s, n);
     lay_out_experts(&b->moe, c, s, n);
+    lay_out_states(&b->states, c, s, n);
     b->gated_acts = carve_acts(c, n, ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);
@@ -113,7 +127,7 @@ size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx
 {
     struct cuda_buffers b;
     struct carver c = {0};
-    const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (hparams_queries(s) + 2 * s->heads) * sizeof(float);
+    const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (hparams_queries(s) + 2 * s->heads + 1) * sizeof(float);
     *attn_rows = (uint32_t)(ATTN_BYTES / each > parts * TILE_TOKENS ? ATTN_BYTES / each : parts * TILE_TOKENS);
     *logit_rows = (uint32_t)(LOGIT_BYTES / (s->vocab * sizeof(float)));
     if (*logit_rows < LOGIT_ROWS) *logit_rows = LOGIT_ROWS;
@@ -197,5 +211,6 @@ int cuda_find_kernels(struct cuda *c)
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
     if (!r) r = cuda_find_variants(c);
     if (!r) r = cuda_find_experts(c);
+    if (!r) r = cuda_find_states(c);
     return r ? r : cuda_find_attention(c);
 }

@@ -10,6 +10,7 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/products.h"
 #include "kernels/cuda/expert-args.h"
+#include "kernels/cuda/state-args.h"
 #include "kernels/cuda/variant-args.h"
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
@@ -43,6 +44,14 @@ struct cuda_expert_buffers {
     struct cuda_acts mix_acts, gated_acts;
 };
 
+/* Of recurrent layers. */
+struct cuda_state_buffers {
+    float *in[RECURRENT_INPUTS]; /* [tokens][hparams.recurrent.in[i]] products of the input */
+    float *conv;                 /* [tokens][channels] convolved */
+    float *out, *rows;         /* [tokens][hparams.recurrent.out] of the scan; what is multiplied last, not quantized */
+    struct cuda_acts out_acts; /* the same, quantized */
+};
+
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
     void *mem;
@@ -57,6 +66,7 @@ struct cuda_buffers {
     struct cuda_layer_buffers layers;
     struct cuda_altup_buffers altup;
     struct cuda_expert_buffers moe;
+    struct cuda_state_buffers states;
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -106,6 +116,9 @@ struct cuda_kernels {
         CUfunction route, sort, gather, gated, add;
     } experts; /* experts.c; of models that have them */
     struct {
+        CUfunction conv, keep, scan, out, copy;
+    } states; /* states.c; the same */
+    struct {
         CUfunction begin, predict, correct, join, take, end;
     } altup;          /* altup.c */
     CUfunction alibi; /* NULL: the model has none */
@@ -120,7 +133,8 @@ struct cuda_kernels {
 struct cuda_shape {
     const uint8_t *notes;
     size_t tokens, table, warmth;
-    uint32_t n, n_kept, slides, alone, picks;
+    size_t runs, run_of, saves;
+    uint32_t n, n_kept, n_runs, slides, alone, picks;
     struct {
         size_t list, seen, tiles;
         uint32_t n_tiles, rows, blocks;
@@ -168,6 +182,8 @@ struct cuda_pass {
     float *x;                     /* their residual stream */
     size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
     size_t slopes;                /* the same: [heads] of ALiBi */
+    size_t runs, run_of, saves;   /* the same: state-args.h; run_of: uint32_t [tokens] */
+    uint32_t n_runs;              /* entries of the batch */
     size_t rows, angles[3];       /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
     const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
     bool slides;                  /* some token does */
@@ -257,6 +273,17 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
 
 /* Find the kernels of attention. */
 int cuda_find_attention(struct cuda *c);
+
+/* All products have a kernel for the pass's only token, with @together panels in a CTA. Start them, with what comes
+ * before them in @in. */
+bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, unsigned together);
+int cuda_multiply_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in);
+
+/* Some product needs f32 input. */
+bool cuda_some_plain(const struct product *set, uint32_t n);
+
+/* Matrices that the feed-forward's input is multiplied with: up, and gate. */
+uint32_t cuda_gate_products(const struct cuda_pass *p);
 
 /* The products of @set that have the type of the first, for @a. Returns their number. */
 uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a);
@@ -374,3 +401,21 @@ int cuda_early_router(const struct cuda_pass *p);
 /* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. @list: where rows of scores are of
  * other tokens, their numbers, in the notes; or NULL. */
 int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list);
+
+/* --- states.c --- */
+
+int cuda_find_states(struct cuda *c);
+
+/* Shared memory of a scan: bytes. */
+unsigned cuda_scan_bytes(const struct hparams *s);
+
+/* The products of a recurrent layer's input: their number. */
+uint32_t cuda_state_products(const struct cuda_pass *p, struct product set[RECURRENT_INPUTS]);
+
+/* These products of all tokens -> the layer's output before its last product; the states are brought up to date. */
+int cuda_scan(const struct cuda_pass *p);
+
+/* The last product: -> buf.h. @list: where the rows are of other tokens, their numbers, in the notes; or NULL. */
+int cuda_state_output(const struct cuda_pass *p, const uint32_t *list);
+
+int cuda_copy_state(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t src);

@@ -100,13 +100,6 @@ static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32
     return r ? r : cuda_launch(&c->device, c->kern.experts.sort, (struct cuda_grid){1, 1, CUDA_EXPERTS, 0}, &sort);
 }
 
-static bool some_plain(const struct product *set, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!kern_type_quantized(set[i].m->type)) return true;
-    return false;
-}
-
 static struct cuda_grid rows_grid(const struct cuda_pass *p, uint32_t k)
 {
     return (struct cuda_grid){divide(k, 4 * THREADS), p->n * p->c->host.base.hparams.experts.used, THREADS, 0};
@@ -122,7 +115,7 @@ static int gather(const struct cuda_pass *p, const struct product *in, uint32_t 
                             .row = c->buf.moe.row,
                             .used = s->experts.used,
                             .k = s->dim};
-    if (some_plain(in, n)) a.f = c->buf.moe.mix;
+    if (cuda_some_plain(in, n)) a.f = c->buf.moe.mix;
     if (cpu_quantized(in, n)) a.q = c->buf.moe.mix_acts;
     return cuda_launch(&c->device, c->kern.experts.gather, rows_grid(p, a.k), &a);
 }

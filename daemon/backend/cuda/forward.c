@@ -11,124 +11,6 @@ static uint32_t divide(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* --- products --- */
-
-uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a)
-{
-    uint32_t end = 0;
-    a->n = p->n;
-    a->k = set->m->k;
-    for (; end < n && set[end].m->type == set->m->type; end++) {
-        const struct matrix *m = set[end].m;
-        a->of[a->n_products++] = (struct cuda_matrix){.panels = cuda_weight(p->c, m->panels),
-                                                      .out = set[end].out,
-                                                      .rows = m->rows,
-                                                      .ld = m->rows,
-                                                      .panel_bytes = (uint32_t)m->panel_bytes};
-    }
-    return end;
-}
-
-/* All products have a kernel for the pass's only token, with @together panels in a CTA. */
-static bool alone(const struct cuda_pass *p, const struct product *set, uint32_t n, unsigned together)
-{
-    bool all = p->n == 1;
-    for (uint32_t i = 0; all && i < n; i++)
-        all = cuda_one_fits(&p->c->kern.kinds[set[i].m->type], set[i].m->k, together);
-    return all;
-}
-
-/* The products of this token, of two types, in one kernel. *done: false where there is none. */
-static int multiply_two(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in,
-                        bool *done)
-{
-    struct cuda_two a = {.of = {*in, *in}};
-    const uint32_t first = cuda_take_products(p, set, n, &a.of[0].m);
-    const struct cuda_kind *kinds = p->c->kern.kinds, *k[2] = {&kinds[set->m->type], NULL};
-    *done = false;
-    if (first == n || !k[0]->two) return 0;
-    k[1] = &kinds[set[first].m->type];
-    if (!k[1]->two || cuda_take_products(p, set + first, n - first, &a.of[1].m) + first < n) return 0;
-    a.of[1].norm.to = NULL;
-    *done = true;
-    return cuda_multiply_two(&p->c->device, k, &a);
-}
-
-/* All of them, with what comes before them in @in. */
-static int multiply_one(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in)
-{
-    bool done;
-    int r = multiply_two(p, set, n, in, &done);
-    for (uint32_t i = 0; !r && !done && i < n;) {
-        struct cuda_one a = *in;
-        const enum kern_type type = set[i].m->type;
-        if (i) a.norm.to = NULL;
-        i += cuda_take_products(p, set + i, n - i, &a.m);
-        r = cuda_multiply_one(&p->c->device, &p->c->kern.kinds[type], &a);
-    }
-    return r;
-}
-
-int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f,
-                  const struct cuda_acts *acts)
-{
-    const struct cuda_acts x = cuda_acts_of(p, *acts);
-    int r = 0;
-    if (alone(p, set, n, 1)) {
-        const struct cuda_one in = {.m.x = x};
-        return multiply_one(p, set, n, &in);
-    }
-    for (uint32_t i = 0; !r && i < n;) {
-        const enum kern_type type = set[i].m->type;
-        struct cuda_matmul a = {.f = f, .x = x};
-        i += cuda_take_products(p, set + i, n - i, &a);
-        r = cuda_multiply(&p->c->device, &p->c->kern.kinds[type], &a, CUDA_BEST);
-    }
-    return r;
-}
-
-/* Some product needs f32 input. */
-static bool plain(const struct product *set, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!kern_type_quantized(set[i].m->type)) return true;
-    return false;
-}
-
-/* Matrices that the feed-forward's input is multiplied with: up, and gate. */
-static uint32_t gates(const struct cuda_pass *p)
-{
-    return p->c->host.base.hparams.desc->block.no_gate ? 1 : 2;
-}
-
-/* The feed-forward's products, whose input that of attention is, need it quantized. */
-static bool shared_quantized(const struct cuda_pass *p)
-{
-    if (!p->c->host.base.hparams.parallel) return false;
-    const struct product in[] = {{&p->cpu.w->up, NULL}, {&p->cpu.w->gate, NULL}};
-    return cpu_quantized(in, gates(p));
-}
-
-int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const struct product *set, uint32_t n,
-                       const struct cuda_gated *gated)
-{
-    const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
-    struct cuda_norm a = cuda_join_of(p, by);
-    if (by->w && cuda_usual_norms(s) && alone(p, set, n, 1)) {
-        struct cuda_one in = {.norm = a};
-        /* all CTAs read the stream, so the joined one has another place */
-        if (p->pending) in.norm.to = p->x = p->x == c->buf.kept ? c->buf.x : c->buf.kept;
-        if (gated) in.gated = *gated;
-        p->pending = false;
-        return multiply_one(p, set, n, &in);
-    }
-    if (plain(set, n) || s->parallel || s->altup.streams) a.f = c->buf.h;
-    if (cpu_quantized(set, n) || shared_quantized(p)) a.q = cuda_acts_of(p, c->buf.h_acts);
-    int r = cuda_join(p, by, &a);
-    return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);
-}
-
 /* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
 static void leave(struct cuda_pass *p, const float *bias, const float *post, const float *out_scale)
 {
@@ -145,8 +27,11 @@ static int keep_wanted(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     if (p->n_kept == p->n) return 0;
-    const struct cuda_norm a = {
-        .x = p->x, .gather = cuda_note(c, c->views[VIEW_LAST].list), .to = c->buf.kept, .k = c->host.base.hparams.dim};
+    struct cuda_norm a = {.x = p->x, .k = c->host.base.hparams.dim};
+    if (p->pending) a = cuda_join_of(p, &(struct cuda_norm_by){.w = NULL}); /* of the layer before */
+    a.gather = cuda_note(c, c->views[VIEW_LAST].list);
+    a.to = c->buf.kept;
+    p->pending = false;
     p->n = p->n_kept;
     p->x = c->buf.kept;
     return cuda_start_norm(c, p->n, &a);
@@ -185,6 +70,19 @@ static uint32_t heads_products(const struct cuda_pass *p, struct product set[CUD
     return n;
 }
 
+/* The layer is recurrent, and has attention of the same input beside it. */
+static bool both(const struct cuda_pass *p)
+{
+    return !(~p->c->host.base.hparams.by_layer.parts[p->cpu.layer] & (LAYER_ATTENTION | LAYER_RECURRENT));
+}
+
+static int scan_beside(const struct cuda_pass *p)
+{
+    struct product set[RECURRENT_INPUTS];
+    int r = cuda_products(p, set, cuda_state_products(p, set), p->c->buf.h, &p->c->buf.h_acts);
+    return r ? r : cuda_scan(p);
+}
+
 static int attention_block(struct cuda_pass *p, bool last)
 {
     const struct cuda *c = p->c;
@@ -201,6 +99,7 @@ static int attention_block(struct cuda_pass *p, bool last)
     const bool joined = cuda_decodes(p, view);
     if (!r && c->host.base.hparams.desc->experts.early && w->router.rows) r = cuda_early_router(p);
     if (!r && altup) r = cuda_laurel(p);
+    if (!r && both(p)) r = scan_beside(p);
     if (!r && cuda_norms_heads(p)) r = cuda_norm_heads(p);
     if (!r && joined) r = cuda_decode(p, view, quantized);
     if (!r && !joined) r = cuda_place_heads(p);
@@ -208,6 +107,28 @@ static int attention_block(struct cuda_pass *p, bool last)
     if (!r && p->n && !joined) r = cuda_attention(p, view, quantized);
     if (!r && p->n) r = finish_heads(p, &out, last);
     p->laurel = altup;
+    return r;
+}
+
+/* Behind attention, if the layer has it. */
+static int recurrent_block(struct cuda_pass *p, bool last)
+{
+    const struct cuda *c = p->c;
+    const struct layer *w = p->cpu.w;
+    const struct cuda_norm_by by = {.w = w->attn_norm, .bias = w->attn_norm_bias}, none = {.w = NULL};
+    struct product set[RECURRENT_INPUTS];
+    struct cuda_norm join;
+    int r;
+    if (both(p)) {
+        join = cuda_join_of(p, &none);
+        r = cuda_join(p, &none, &join);
+    } else {
+        r = cuda_norm_products(p, &by, set, cuda_state_products(p, set), NULL);
+        if (!r) r = cuda_scan(p);
+        if (!r && last) r = keep_wanted(p);
+    }
+    if (!r && p->n) r = cuda_state_output(p, last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL);
+    leave(p, NULL, w->attn_post_norm, NULL);
     return r;
 }
 
@@ -230,7 +151,7 @@ static int finish(const struct cuda_pass *p, const struct product *down)
     const struct cuda *c = p->c;
     struct cuda_gated a = gated_of(p);
     const float *sub_norm = p->cpu.w->ffn_sub_norm;
-    if (plain(down, 1) || sub_norm) a.f = c->buf.gate;
+    if (cuda_some_plain(down, 1) || sub_norm) a.f = c->buf.gate;
     if (cpu_quantized(down, 1) && !sub_norm) a.q = cuda_acts_of(p, c->buf.gated_acts);
     int r = cuda_activates(p) ? cuda_activate(p, &a)
                               : cuda_launch(&c->device, c->kern.gated,
@@ -244,7 +165,8 @@ static bool one_kernel(const struct cuda_pass *p, const struct product *in, cons
 {
     const struct layer *w = p->cpu.w;
     return w->ffn_norm && cuda_usual_norms(&p->c->host.base.hparams) && !w->ffn_sub_norm &&
-           w->gate.type == w->up.type && w->gate.rows == w->up.rows && alone(p, in, 2, 2) && alone(p, down, 1, 1);
+           w->gate.type == w->up.type && w->gate.rows == w->up.rows && cuda_alone(p, in, 2, 2) &&
+           cuda_alone(p, down, 1, 1);
 }
 
 static int feed_forward_block(struct cuda_pass *p)
@@ -253,13 +175,13 @@ static int feed_forward_block(struct cuda_pass *p)
     const struct layer *w = p->cpu.w;
     const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
     const struct product down = {&w->down, c->buf.h};
-    const bool joined = gates(p) == 2 && one_kernel(p, in, &down);
+    const bool joined = cuda_gate_products(p) == 2 && one_kernel(p, in, &down);
     struct cuda_gated a = gated_of(p);
     a.f = c->buf.gate;
     const struct cuda_norm_by by = {w->ffn_norm, w->ffn_norm_bias, w->encoder.second_norm, w->encoder.second_norm_bias};
-    int r = cuda_norm_products(p, &by, in, gates(p), joined ? &a : NULL);
+    int r = cuda_norm_products(p, &by, in, cuda_gate_products(p), joined ? &a : NULL);
     const struct cuda_one row = {.row = c->buf.gate};
-    if (!r) r = joined ? multiply_one(p, &down, 1, &row) : finish(p, &down);
+    if (!r) r = joined ? cuda_multiply_alone(p, &down, 1, &row) : finish(p, &down);
     leave(p, w->down.bias, w->ffn_post_norm, c->host.base.hparams.per_layer ? NULL : w->out_scale);
     return r;
 }
@@ -309,9 +231,9 @@ static int parallel_block(struct cuda_pass *p, bool last)
     p->pending = false;
     if (r || !p->n) return r;
     if (p->n == all && !own.w)
-        r = cuda_products(p, in, gates(p), c->buf.h, &c->buf.h_acts);
+        r = cuda_products(p, in, cuda_gate_products(p), c->buf.h, &c->buf.h_acts);
     else
-        r = cuda_norm_products(p, own.w ? &own : &shared, in, gates(p), NULL);
+        r = cuda_norm_products(p, own.w ? &own : &shared, in, cuda_gate_products(p), NULL);
     if (!r) r = finish(p, &down);
     leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
     p->beside = true;
@@ -330,7 +252,8 @@ static void choose_kv(struct cuda_pass *p, uint32_t layers[KV_GROUPS_MAX], uint3
     p->cpu.heads = hparams_heads(s, l);
     p->cpu.group = hparams_group(s, l);
     p->cpu.own_kv = hparams_own_kv(s, l);
-    if (p->cpu.own_kv) last[slides] = layers[p->cpu.group]++;
+    if (p->cpu.own_kv) last[slides] = layers[p->cpu.group];
+    layers[p->cpu.group] += p->cpu.own_kv && s->by_layer.parts[l] & LAYER_ATTENTION;
     p->cpu.group_layer = s->embedding.whole ? 0 : last[slides];
 }
 
@@ -339,9 +262,14 @@ static int compute_layer(struct cuda_pass *p, bool last)
 {
     const struct hparams *s = &p->c->host.base.hparams;
     if (s->parallel) return parallel_block(p, last);
+    const uint8_t parts = s->by_layer.parts[p->cpu.layer];
     int r = s->altup.streams ? cuda_altup_predict(p) : 0;
-    if (!r) r = attention_block(p, last);
-    if (!r && p->n) r = hparams_mixes(s, p->cpu.layer) ? experts_block(p, last) : feed_forward_block(p);
+    if (!r && parts & LAYER_ATTENTION) r = attention_block(p, last);
+    if (!r && parts & LAYER_RECURRENT && p->n) r = recurrent_block(p, last);
+    if (!r && last && parts == LAYER_FFN) r = keep_wanted(p);
+    p->cpu.state_layer += (parts & LAYER_RECURRENT) != 0;
+    if (!r && p->n && parts & LAYER_FFN)
+        r = hparams_mixes(s, p->cpu.layer) ? experts_block(p, last) : feed_forward_block(p);
     return r || !p->n || !s->per_layer ? r : embedding_block(p, last);
 }
 
@@ -359,6 +287,7 @@ static int compute_layers(struct cuda_pass *p)
     const struct hparams *s = &c->host.base.hparams;
     const bool altup = s->altup.streams > 0;
     uint32_t layers[KV_GROUPS_MAX] = {0}, last[2] = {0};
+    p->cpu.state_layer = 0;
     int r = begin_layers(p);
     for (uint32_t l = 0; !r && l < s->n_layers && p->n; l++) {
         p->cpu.layer = l;

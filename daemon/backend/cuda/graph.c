@@ -24,6 +24,10 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
     out->tokens = p->tokens;
     out->table = p->table;
     out->warmth = p->warmth;
+    out->runs = p->runs;
+    out->run_of = p->run_of;
+    out->saves = p->saves;
+    out->n_runs = p->n_runs;
     out->n = p->n;
     out->n_kept = p->n_kept;
     out->slides = p->slides;

@@ -20,6 +20,7 @@
 #include "cuda-matmul-wide.h"
 #include "cuda-norms.h"
 #include "cuda-rows.h"
+#include "cuda-states.h"
 #include "cuda-vector.h"
 #include "daemon/backend/cuda/device.h"
 
@@ -29,7 +30,8 @@ const void *const cuda_images[] = {cuda_vector,       cuda_heads,        cuda_at
                                    cuda_matmul_float, cuda_matmul_many,  cuda_matmul_split,
                                    cuda_matmul_wide,  cuda_rows,         cuda_norms,
                                    cuda_gates,        cuda_altup,        cuda_attn_alibi,
-                                   cuda_experts,      cuda_matmul_group_few,
+                                   cuda_experts,
+                                   cuda_states,      cuda_matmul_group_few,
                                    cuda_matmul_group_many, NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,

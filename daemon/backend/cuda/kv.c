@@ -32,8 +32,10 @@ void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src,
         return;
     }
     if (atomic_load(&c->failed)) return;
+    const bool state = c->kv[group] && !kv->shapes[0].head_dim;
     int r = dst == src ? 0 : cuda_device_use(&c->device);
-    for (uint32_t l = 0; !r && dst != src && l < kv->layers; l++) { /* layers may differ in their heads */
+    if (!r && state && dst != src) r = cuda_copy_state(c, group, dst, src);
+    for (uint32_t l = 0; !r && !state && dst != src && l < kv->layers; l++) { /* layers may differ in their heads */
         const struct kv_shape *s = kv_memory_shape(kv, l);
         const struct cuda_copy a = {cuda_kv_layer(c, group, l), 0, dst, src, tokens, s->head_dim, (uint32_t)kv->type};
         r = cuda_launch(&c->device, c->kern.kv_copy, (struct cuda_grid){1, s->kv_heads, 256, 0}, &a);

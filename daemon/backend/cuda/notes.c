@@ -348,6 +348,7 @@ static int write_last(struct cuda_pass *p, const bool has[2])
     const uint32_t last = s->n_layers - 1;
     const bool window = hparams_window(s, last) > 0;
     struct cuda_view *v = &c->views[VIEW_LAST];
+    if (!(s->by_layer.parts[last] & LAYER_ATTENTION)) return 0;
     const struct cuda_view *same = &c->views[window];
     if (!has[window] || v->n != p->cpu.n) return write_view(p, v, last);
     struct cuda_wave *waves = v->waves;
@@ -355,6 +356,29 @@ static int write_last(struct cuda_pass *p, const bool has[2])
     *v = *same;
     v->waves = waves;
     return 0;
+}
+
+/* The runs of recurrent layers. There is room for all saves that there can be, so that the places of the notes behind
+ * them do not depend on these. */
+static int write_runs(struct cuda_pass *p, const struct batch_entry *e, size_t n)
+{
+    struct cuda *c = p->c;
+    uint32_t saves = 0, row = 0;
+    if (!c->host.base.hparams.recurrent.taps) return 0;
+    p->n_runs = (uint32_t)n;
+    int r = add(c, n, sizeof(struct cuda_run), &p->runs);
+    if (!r) r = add(c, p->cpu.n, sizeof(uint32_t), &p->run_of);
+    if (!r) r = add(c, p->cpu.n, sizeof(struct cuda_save), &p->saves);
+    for (uint32_t i = 0; !r && i < n; i++) {
+        const struct batch_state *s = &e[i].state;
+        ((struct cuda_run *)(void *)(c->notes.host + p->runs))[i] =
+            (struct cuda_run){row, e[i].n, !e[i].pos, s->block, saves, s->n_saves};
+        for (uint32_t j = 0; j < s->n_saves; j++)
+            ((struct cuda_save *)(void *)(c->notes.host + p->saves))[saves++] =
+                (struct cuda_save){s->saves[j].n, s->saves[j].block};
+        for (uint32_t j = 0; j < e[i].n; j++) ((uint32_t *)(void *)(c->notes.host + p->run_of))[row++] = i;
+    }
+    return r;
 }
 
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
@@ -368,11 +392,12 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     int r = write_tokens(p);
     if (!r) r = write_warmth(p);
     if (!r) r = write_slopes(p);
+    if (!r) r = write_runs(p, e, n);
     if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
     for (uint32_t l = 0; !r && l + !s->altup.streams < s->n_layers; l++) { /* with AltUp, no layer drops tokens */
         const bool window = hparams_window(s, l) > 0;
-        if (has[window]) continue;
+        if (has[window] || !(s->by_layer.parts[l] & LAYER_ATTENTION)) continue;
         has[window] = true;
         r = write_list(p, &c->views[window], false);
         if (!r) r = write_view(p, &c->views[window], l);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which models the device computes: those whose layers are attention and a feed-forward. */
+/* Which models the device computes: all but those with latent attention or MTP layers, and a few sizes. */
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 
-#define HEAD_MOST 256 /* values of a head, unless they are a multiple of 4: as cuda_merge has registers for */
+#define SCAN_MOST (216u << 10) /* bytes of shared memory */
+#define HEAD_MOST 256          /* values of a head, unless they are a multiple of 4: as cuda_merge has registers for */
 
 static int refuse(const struct hparams *s, const char *what)
 {
@@ -22,8 +23,7 @@ int cuda_supports(const struct gguf *g, const struct hparams *s)
 {
     const char *missing = missing_part(s);
     if (missing) return refuse(s, missing);
-    for (uint32_t l = 0; l < s->n_layers; l++)
-        if (s->by_layer.parts[l] != (LAYER_ATTENTION | LAYER_FFN)) return refuse(s, "layers without attention");
+    if (cuda_scan_bytes(s) > SCAN_MOST) return refuse(s, "heads of recurrent layers whose state has more than 216 KiB");
     if (hparams_widest(s) > HEAD_MOST && hparams_widest(s) % 4)
         return refuse(s, "heads of more than 256 values, not a multiple of 4");
     return 0;

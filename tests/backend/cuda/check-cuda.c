@@ -148,6 +148,9 @@ int main(int argc, char **argv)
     add(check_cuda_route, "choices of experts", "", 0);
     add(check_cuda_sort, "order of experts", "", 0);
     add(check_cuda_rows, "rows of experts", "", 0);
+    add(check_cuda_conv, "convolutions", "", 0);
+    add(check_cuda_scans, "scans", "", 0);
+    add(check_cuda_state_out, "outputs of recurrent layers", "", 0);
     add(check_cuda_logits, "logits", "", 0);
     add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {

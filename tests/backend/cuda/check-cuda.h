@@ -2,6 +2,8 @@
 #pragma once
 /* Shared by the files of check-cuda: the device and its memory. */
 #include "daemon/backend/cuda/products.h"
+#include "daemon/model/hparams.h"
+#include "kernels/cuda/state-args.h"
 #include "kernels/cuda/variant-args.h"
 #include "tests/kernels/check.h"
 
@@ -54,6 +56,9 @@ void check_cuda_altup(void **state);
 void check_cuda_route(void **state);
 void check_cuda_sort(void **state);
 void check_cuda_rows(void **state);
+void check_cuda_conv(void **state);
+void check_cuda_scans(void **state);
+void check_cuda_state_out(void **state);
 void check_cuda_logits(void **state);
 void check_cuda_largest(void **state);
 void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follow */

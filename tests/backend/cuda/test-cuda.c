@@ -68,10 +68,30 @@ static void close_pair(struct pair *p)
     gguf_close(p->g);
 }
 
+/* The groups of KV blocks; that of states, if there is one, is behind them. */
+static uint32_t kv_groups(const struct hparams *s)
+{
+    return s->n_groups - (hparams_state(s) != NULL);
+}
+
+/* The states in block @block are equal. */
+static void same_states(const struct pair *p, uint32_t block)
+{
+    const struct hparams *s = &p->cpu->hparams;
+    const size_t bytes = hparams_state(s) ? hparams_state(s)->state_bytes : 0;
+    uint8_t *a = malloc(bytes + 1), *b = malloc(bytes + 1);
+    assert_true(a && b);
+    if (bytes) p->cpu->ops->kv_read(p->cpu, s->n_groups - 1, block, a);
+    if (bytes) p->gpu->ops->kv_read(p->gpu, s->n_groups - 1, block, b);
+    if (memcmp(a, b, bytes)) fail_msg("the states in block %u differ", block);
+    free(a);
+    free(b);
+}
+
 /* The first @n blocks of a sequence are equal in all groups. */
 static void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
 {
-    for (uint32_t g = 0; g < p->cpu->hparams.n_groups; g++) {
+    for (uint32_t g = 0; g < kv_groups(&p->cpu->hparams); g++) {
         const size_t bytes = kv_group_payload(&p->cpu->hparams.groups[g]);
         uint8_t *a = malloc(bytes + 1), *b = malloc(bytes + 1);
         assert_true(a && b);
@@ -88,7 +108,7 @@ static void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
 /* Copy the first @n blocks of @from to blocks @at … of @to. */
 static void move_blocks(struct backend *from, struct backend *to, uint32_t n, uint32_t at)
 {
-    for (uint32_t g = 0; g < from->hparams.n_groups; g++) {
+    for (uint32_t g = 0; g < kv_groups(&from->hparams); g++) {
         const size_t bytes = kv_group_payload(&from->hparams.groups[g]);
         uint8_t *block = malloc(bytes + 1);
         assert_non_null(block);
@@ -100,6 +120,29 @@ static void move_blocks(struct backend *from, struct backend *to, uint32_t n, ui
     }
 }
 
+#define SAVED 5 /* block of a state that is saved in the middle of an entry */
+
+/* Compute the first tokens again, save the state behind the third block, and copy it to that of @s. */
+static void move_state(struct backend *from, struct backend *to, const struct backend_seq *s)
+{
+    const struct kv_group *g = hparams_state(&from->hparams);
+    const struct state_save save = {96 - 70, SAVED};
+    const uint32_t n[2] = {70, 55}, number = from->hparams.n_groups - 1;
+    struct backend_seq first;
+    if (!g) return;
+    uint8_t *state = malloc(g->state_bytes);
+    assert_non_null(state);
+    backend_seq_init(&first, from, LENGTH, 5, 0);
+    backend_seq_step(from, &first, &n[0], 1);
+    first.saves = &save, first.n_saves = 1;
+    backend_seq_step(from, &first, &n[1], 1);
+    from->ops->kv_copy(from, number, SAVED + 1, SAVED, 0);
+    from->ops->kv_read(from, number, SAVED + 1, state);
+    to->ops->kv_write(to, number, s->state, state);
+    backend_seq_fini(&first);
+    free(state);
+}
+
 /* A sequence that begins on one backend and continues on the other, behind its third block. */
 static void check_move(struct backend *from, struct backend *to, const struct backend_seq *want)
 {
@@ -109,6 +152,7 @@ static void check_move(struct backend *from, struct backend *to, const struct ba
     memcpy(s.logits, want->logits, (size_t)want->n * want->vocab * sizeof(float));
     memset(s.logits + (size_t)96 * want->vocab, 0, (size_t)(want->n - 96) * want->vocab * sizeof(float));
     s.done = 96;
+    move_state(from, to, &s);
     backend_seq_run(to, &s, 25);
     backend_seq_same_logits(want, &s);
     backend_seq_fini(&s);
@@ -158,8 +202,10 @@ static void check_alone(const struct pair *p)
     backend_seq_run(p->gpu, &s, 33);
     backend_seq_same_logits(&want, &s);
     same_blocks(p, 0, LENGTH / KV_BLOCK);
+    same_states(p, 0);
     check_move(p->cpu, p->gpu, &want);
     check_move(p->gpu, p->cpu, &want);
+    same_states(p, SAVED);
     backend_seq_some_wanted(p->gpu, &want, 40);
     s.done = 0;
     backend_seq_run(p->gpu, &s, LENGTH); /* in one batch */
@@ -450,8 +496,12 @@ int main(int argc, char **argv)
         "dots1/Q8_0", "ernie4_5-moe/Q8_0", "glm4moe/Q8_0", "glm4moe-normed/Q8_0", "granitemoe/Q8_0", "hunyuan-moe/Q8_0",
         "olmoe/Q8_0", "qwen3vlmoe/Q8_0", "smallthinker", "smallthinker/Q8_0", "smallthinker-near/Q8_0",
         "smallthinker-softmax/Q8_0", "gemma4-experts", "gemma4-experts/Q8_0",
+        /* recurrent layers */
+        "mamba2", "mamba2/Q8_0", "lfm2", "lfm2/Q8_0", "lfm2moe/Q8_0", "qwen35", "qwen35/Q8_0", "qwen35moe/Q8_0",
+        "qwen3next/Q8_0", "granitehybrid/Q8_0", "granitehybrid-experts/Q8_0", "falcon-h1/Q8_0", "nemotron_h/Q8_0",
+        "nemotron_h_moe/Q8_0",
         /* refused ones */
-        "mamba2", "lfm2", "qwen35", "deepseek2"};
+        "deepseek2"};
     static const char *const encoders[] = {"bert",
                                            "bert/Q8_0",
                                            "bert-rank/Q8_0",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A mixture of experts but for its products, in the order of daemon/backend/cpu/experts.c and route.c. */
+#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -186,23 +187,6 @@ extern "C" __global__ void __launch_bounds__(CUDA_EXPERTS) cuda_sort(const __gri
     __syncthreads();
     for (uint32_t t = used + e; t < a.n_tiles; t += CUDA_EXPERTS) a.tiles[t] = {0, 0, 0};
     for (uint32_t i = e; i < a.n; i += CUDA_EXPERTS) a.row[i] = atomicAdd(&next[a.chosen[i]], 1u);
-}
-
-/* The first column of the warp; the thread has those from it + 4 lanes on. */
-__device__ static inline uint32_t first_of_warp()
-{
-    return (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
-}
-
-/* Store the thread's columns of row @row in the forms that are wanted. */
-__device__ static inline void put(float *f, const struct cuda_acts &q, uint32_t row, uint32_t k, uint32_t first,
-                                  const float v[4])
-{
-    const uint32_t i = first + threadIdx.x % CUDA_WARP * 4;
-#pragma unroll
-    for (uint32_t n = 0; n < 4; n++)
-        if (f && i + n < k) f[(uint64_t)row * k + i + n] = v[n];
-    if (q.q) quantize4(q, row, k, first, v);
 }
 
 extern "C" __global__ void cuda_gather(const __grid_constant__ struct cuda_gather a)

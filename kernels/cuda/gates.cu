@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Activations and gates that only some architectures have. A thread has four columns of a row. */
+#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/norms.cuh"
 #include "kernels/cuda/variant-args.h"
-
-/* The first column of the warp; the thread has those from it + 4 lanes on. */
-__device__ static inline uint32_t first_of_warp()
-{
-    return (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
-}
-
-/* Store the thread's columns of row blockIdx.y in the forms that are wanted. */
-__device__ static inline void put(float *f, const struct cuda_acts &q, uint32_t k, uint32_t first, const float v[4])
-{
-    const uint32_t i = first + threadIdx.x % CUDA_WARP * 4;
-#pragma unroll
-    for (uint32_t n = 0; n < 4; n++)
-        if (f && i + n < k) f[(uint64_t)blockIdx.y * k + i + n] = v[n];
-    if (q.q) quantize4(q, blockIdx.y, k, first, v);
-}
 
 extern "C" __global__ void cuda_xielu(const __grid_constant__ struct cuda_xielu a)
 {
@@ -31,7 +16,7 @@ extern "C" __global__ void cuda_xielu(const __grid_constant__ struct cuda_xielu 
         const float least = v > a.by[3] ? a.by[3] : v, line = a.by[2] * v;
         y[n] = v > 0.0f ? fma_(a.by[0] * v, v, line) : fma_(exp_(least) - 1.0f - v, a.by[1], line);
     }
-    put(a.g.f, a.g.q, k, first, y);
+    put(a.g.f, a.g.q, blockIdx.y, k, first, y);
 }
 
 extern "C" __global__ void cuda_head_gate(const __grid_constant__ struct cuda_head_gate a)
@@ -43,7 +28,7 @@ extern "C" __global__ void cuda_head_gate(const __grid_constant__ struct cuda_he
     if (first >= a.k) return;
     for (uint32_t n = 0; n < 4 && i + n < a.k; n++)
         y[n] = a.x[(uint64_t)blockIdx.y * a.k + i + n] / (1.0f + exp_(-a.gate[row * a.k + i + n]));
-    put(a.f, a.q, a.k, first, y);
+    put(a.f, a.q, blockIdx.y, a.k, first, y);
 }
 
 __device__ static inline float gelu(float g)
@@ -59,7 +44,7 @@ extern "C" __global__ void cuda_layer_gate(const __grid_constant__ struct cuda_l
     float y[4] = {};
     if (first >= a.k) return;
     for (uint32_t n = 0; n < 4 && i + n < a.k; n++) y[n] = gelu(a.gate[(uint64_t)blockIdx.y * a.k + i + n]) * e[i + n];
-    put(a.f, a.q, a.k, first, y);
+    put(a.f, a.q, blockIdx.y, a.k, first, y);
 }
 
 extern "C" __global__ void cuda_layer_rows(const __grid_constant__ struct cuda_layer_rows a)

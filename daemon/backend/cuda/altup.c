@@ -92,10 +92,7 @@ int cuda_laurel(const struct cuda_pass *p)
     const struct product out = {&p->cpu.w->altup.laurel_out, c->buf.altup.side};
     const uint32_t rank = s->altup.rank;
     int r = 0;
-    if (cpu_quantized(&out, 1)) {
-        const struct cuda_gated a = {.gate = c->buf.altup.low, .q = cuda_acts_of(p, c->buf.altup.low_acts), .k = rank};
-        r = cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(rank + 1023) / 1024, p->n, THREADS, 0}, &a);
-    }
+    if (cpu_quantized(&out, 1)) r = cuda_quantize_rows(p, c->buf.altup.low, p->n, rank, &c->buf.altup.low_acts);
     if (!r) r = cuda_products(p, &out, 1, c->buf.altup.low, &c->buf.altup.low_acts);
     return r ? r : cuda_norm_side(p, c->buf.h, c->buf.altup.side, p->cpu.w->altup.laurel_norm);
 }

@@ -191,9 +191,8 @@ static int quantize(const struct cuda_pass *p, const struct cuda_view *v)
 {
     const struct cuda *c = p->c;
     const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
-    const struct cuda_gated a = {.gate = c->buf.att, .q = cuda_acts_of(p, c->buf.att_acts), .k = k};
     if (p->cpu.heads.head_dim % KERN_BLOCK == 0) return 0;
-    return cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){(k + 1023) / 1024, v->n, 256, 0}, &a);
+    return cuda_quantize_rows(p, c->buf.att, v->n, k, &c->buf.att_acts);
 }
 
 int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantized)

@@ -282,6 +282,9 @@ int cuda_multiply_alone(const struct cuda_pass *p, const struct product *set, ui
 /* Some product needs f32 input. */
 bool cuda_some_plain(const struct product *set, uint32_t n);
 
+/* Quantize the rows @x[@n][@k] to @to, as the batch's activations are. */
+int cuda_quantize_rows(const struct cuda_pass *p, const float *x, uint32_t n, uint32_t k, const struct cuda_acts *to);
+
 /* Matrices that the feed-forward's input is multiplied with: up, and gate. */
 uint32_t cuda_gate_products(const struct cuda_pass *p);
 

@@ -56,17 +56,14 @@ struct tiles {
     bool large;
 };
 
-static bool all_quantized(const struct layer *w)
-{
-    return kern_type_quantized(w->up.type) && kern_type_quantized(w->down.type) &&
-           (!w->gate.rows || kern_type_quantized(w->gate.type));
-}
-
-static struct tiles tiles_of(const struct cuda_pass *p)
+/* For the products @in and @down. */
+static struct tiles tiles_of(const struct cuda_pass *p, const struct product *in, uint32_t n,
+                             const struct product *down)
 {
     const struct hparams *s = &p->c->host.base.hparams;
     const uint32_t choices = p->n * s->experts.used;
-    const bool large = all_quantized(p->cpu.w) && choices > FEW_ROWS * s->experts.n;
+    const bool plain = cuda_some_plain(in, n) || cuda_some_plain(down, 1),
+               large = !plain && choices > FEW_ROWS * s->experts.n;
     return (struct tiles){choices / (large ? CUDA_TILE_ROWS : CUDA_ROW_ALIGN) + least(choices, s->experts.n), large};
 }
 
@@ -135,25 +132,44 @@ static int multiply(const struct cuda_pass *p, const struct tiles *t, const stru
     return r;
 }
 
+/* The activation of the products @up and @gate, which has no rows where there is none; without f and q. */
+static struct cuda_gated gated_of(const struct cuda *c, const struct product *up, const struct product *gate)
+{
+    const bool has = gate->m->rows > 0;
+    const struct product *first = has ? gate : up;
+    return (struct cuda_gated){.gate = first->out,
+                               .up = has ? up->out : NULL,
+                               .gate_bias = cuda_weight(c, first->m->bias),
+                               .up_bias = has ? cuda_weight(c, up->m->bias) : NULL,
+                               .k = up->m->rows,
+                               .act = c->host.base.hparams.desc->activation};
+}
+
 /* The rows' activated gates, for the product @down. */
-static int activate(const struct cuda_pass *p, const struct product *down)
+static int activate(const struct cuda_pass *p, const struct product in[2], const struct product *down)
 {
     const struct cuda *c = p->c;
-    const struct layer *w = p->cpu.w;
-    const bool gate = w->gate.rows > 0;
-    struct cuda_gated_rows a = {.g = {.gate = gate ? c->buf.moe.gate : c->buf.moe.up,
-                                      .up = gate ? c->buf.moe.up : NULL,
-                                      .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
-                                      .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
-                                      .k = w->up.rows,
-                                      .act = c->host.base.hparams.desc->activation},
-                                .row = c->buf.moe.row,
-                                .chosen = c->buf.moe.chosen};
+    struct cuda_gated_rows a = {.g = gated_of(c, &in[0], &in[1]), .row = c->buf.moe.row, .chosen = c->buf.moe.chosen};
     if (cpu_quantized(down, 1))
         a.g.q = c->buf.moe.gated_acts;
     else
         a.g.f = c->buf.moe.gate;
     return cuda_launch(&c->device, c->kern.experts.gated, rows_grid(p, a.g.k), &a);
+}
+
+/* A feed-forward that is no mixture: of buf.h, with the products @in, up and gate, whose results are in buf. */
+static int feed_forward(const struct cuda_pass *p, const struct product in[2], const struct product *down)
+{
+    const struct cuda *c = p->c;
+    struct cuda_gated a = gated_of(c, &in[0], &in[1]);
+    if (cpu_quantized(down, 1))
+        a.q = cuda_acts_of(p, c->buf.gated_acts);
+    else
+        a.f = c->buf.gate;
+    int r = cuda_products(p, in, in[1].m->rows ? 2 : 1, c->buf.h, &c->buf.h_acts);
+    const struct cuda_grid g = {divide(a.k, 4 * THREADS), p->n, THREADS, 0};
+    if (!r) r = cuda_launch(&c->device, c->kern.gated, g, &a);
+    return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
 
 /* What the shared expert multiplies with. */
@@ -168,25 +184,10 @@ static uint32_t shared_products(const struct cuda_pass *p, struct product in[2])
 /* buf.h -> buf.h */
 static int shared_expert(const struct cuda_pass *p)
 {
-    const struct cuda *c = p->c;
-    const struct layer *w = p->cpu.w;
+    const struct product down = {&p->cpu.w->shared_down, p->c->buf.h};
     struct product in[2];
-    const struct product down = {&w->shared_down, c->buf.h};
-    const uint32_t n = shared_products(p, in);
-    struct cuda_gated a = {.gate = n == 2 ? c->buf.gate : c->buf.up,
-                           .up = n == 2 ? c->buf.up : NULL,
-                           .gate_bias = cuda_weight(c, n == 2 ? w->shared_gate.bias : w->shared_up.bias),
-                           .up_bias = n == 2 ? cuda_weight(c, w->shared_up.bias) : NULL,
-                           .k = w->shared_up.rows,
-                           .act = c->host.base.hparams.desc->activation};
-    if (cpu_quantized(&down, 1))
-        a.q = cuda_acts_of(p, c->buf.gated_acts);
-    else
-        a.f = c->buf.gate;
-    int r = cuda_products(p, in, n, c->buf.h, &c->buf.h_acts);
-    const struct cuda_grid g = {divide(a.k, 4 * THREADS), p->n, THREADS, 0};
-    if (!r) r = cuda_launch(&c->device, c->kern.gated, g, &a);
-    return r ? r : cuda_products(p, &down, 1, c->buf.gate, &c->buf.gated_acts);
+    shared_products(p, in);
+    return feed_forward(p, in, &down);
 }
 
 static int add_experts(const struct cuda_pass *p)
@@ -212,12 +213,9 @@ int cuda_early_router(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct product router = {&p->cpu.w->router, c->buf.moe.route};
-    const struct cuda_gated a = {
-        .gate = p->x, .q = cuda_acts_of(p, c->buf.moe.mix_acts), .k = c->host.base.hparams.dim};
     int r = 0;
     if (cpu_quantized(&router, 1))
-        r = cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0},
-                        &a);
+        r = cuda_quantize_rows(p, p->x, p->n, c->host.base.hparams.dim, &c->buf.moe.mix_acts);
     return r ? r : cuda_products(p, &router, 1, p->x, &c->buf.moe.mix_acts);
 }
 
@@ -247,11 +245,11 @@ static int chosen_experts(struct cuda_pass *p, const uint32_t *list)
     const struct product in[] = {{&w->up, c->buf.moe.up}, {&w->gate, c->buf.moe.gate}};
     const struct product down = {&w->down, c->buf.moe.mix};
     const uint32_t n = w->gate.rows ? 2 : 1;
-    const struct tiles t = tiles_of(p);
+    const struct tiles t = tiles_of(p, in, n, &down);
     int r = choose(p, &t, list);
     if (!r) r = gather(p, in, n);
     if (!r) r = multiply(p, &t, in, n, c->buf.moe.mix, &c->buf.moe.mix_acts);
-    if (!r) r = activate(p, &down);
+    if (!r) r = activate(p, in, &down);
     if (!r) r = multiply(p, &t, &down, 1, c->buf.moe.gate, &c->buf.moe.gated_acts);
     if (!r && c->host.base.hparams.experts.shared_ffn) r = shared_expert(p);
     return r ? r : add_experts(p);
@@ -264,27 +262,14 @@ static int feed_forward_beside(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    const struct product in[] = {{&w->beside.gate, c->buf.gate}, {&w->beside.up, c->buf.up}};
+    const struct product in[] = {{&w->beside.up, c->buf.up}, {&w->beside.gate, c->buf.gate}};
     const struct product down = {&w->beside.down, c->buf.beside};
     const struct cuda_norm_by by = {.w = w->ffn_norm};
     struct cuda_norm a = cuda_join_of(p, &by);
     a.f = c->buf.h;
     if (cpu_quantized(in, 2)) a.q = cuda_acts_of(p, c->buf.h_acts);
-    struct cuda_gated g = {.gate = c->buf.gate,
-                           .up = c->buf.up,
-                           .gate_bias = cuda_weight(c, w->beside.gate.bias),
-                           .up_bias = cuda_weight(c, w->beside.up.bias),
-                           .k = w->beside.gate.rows,
-                           .act = c->host.base.hparams.desc->activation};
-    if (cpu_quantized(&down, 1))
-        g.q = cuda_acts_of(p, c->buf.gated_acts);
-    else
-        g.f = c->buf.gate;
     int r = cuda_join(p, &by, &a);
-    if (!r) r = cuda_products(p, in, 2, c->buf.h, &c->buf.h_acts);
-    const struct cuda_grid grid = {divide(g.k, 4 * THREADS), p->n, THREADS, 0};
-    if (!r) r = cuda_launch(&c->device, c->kern.gated, grid, &g);
-    return r ? r : cuda_products(p, &down, 1, c->buf.gate, &c->buf.gated_acts);
+    return r ? r : feed_forward(p, in, &down);
 }
 
 /* buf.h = the norm of @x with the weights @w. */
@@ -303,11 +288,9 @@ static int score_normed(struct cuda_pass *p)
     const uint32_t k = c->host.base.hparams.dim;
     const struct product router = {&p->cpu.w->router, c->buf.moe.route};
     const struct cuda_logits by = {.x = c->buf.h, .scale = (float)(1 / sqrt((double)k)), .k = k};
-    const struct cuda_gated q = {.gate = c->buf.h, .q = cuda_acts_of(p, c->buf.h_acts), .k = k};
     int r = norm_to_h(p, p->x, p->cpu.w->beside.router_norm);
     if (!r) r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){divide(k, THREADS), p->n, THREADS, 0}, &by);
-    if (!r && cpu_quantized(&router, 1))
-        r = cuda_launch(&c->device, c->kern.quantize, (struct cuda_grid){divide(k, 4 * THREADS), p->n, THREADS, 0}, &q);
+    if (!r && cpu_quantized(&router, 1)) r = cuda_quantize_rows(p, c->buf.h, p->n, k, &c->buf.h_acts);
     return r ? r : cuda_products(p, &router, 1, c->buf.h, &c->buf.h_acts);
 }
 

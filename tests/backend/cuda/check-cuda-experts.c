@@ -165,11 +165,6 @@ static float *some_floats(size_t n)
     return x;
 }
 
-static float *up(const float *x, size_t n)
-{
-    return dev_up(x, n * sizeof(*x));
-}
-
 static struct cuda_grid choices_grid(const struct rows_case *c)
 {
     return (struct cuda_grid){(c->k + 1023) / 1024, c->n * c->used, 256, 0};
@@ -189,8 +184,8 @@ static void one_gather(bool scaled)
     const struct rows_case c = random_rows();
     const uint32_t choices = c.n * c.used;
     const float *x = some_floats((size_t)c.n * c.k), *share = some_floats(choices);
-    struct cuda_gather a = {.x = up(x, (size_t)c.n * c.k),
-                            .share = scaled ? up(share, choices) : NULL,
+    struct cuda_gather a = {.x = kv_up(x, (size_t)c.n * c.k),
+                            .share = scaled ? kv_up(share, choices) : NULL,
                             .row = c.dev_row,
                             .f = dev_poisoned((size_t)c.rows * c.k * sizeof(float)),
                             .q = dev_acts(c.rows, c.k),
@@ -219,10 +214,10 @@ static void one_gated(bool gate, bool bias)
     const struct rows_case c = random_rows();
     const size_t all = (size_t)c.rows * c.k, stack = (size_t)EXPERTS * c.k;
     float *g = some_floats(all), *u = some_floats(all), *gb = some_floats(stack), *ub = some_floats(stack);
-    const struct cuda_gated_rows a = {.g = {.gate = up(g, all),
-                                            .up = gate ? up(u, all) : NULL,
-                                            .gate_bias = bias ? up(gb, stack) : NULL,
-                                            .up_bias = bias && gate ? up(ub, stack) : NULL,
+    const struct cuda_gated_rows a = {.g = {.gate = kv_up(g, all),
+                                            .up = gate ? kv_up(u, all) : NULL,
+                                            .gate_bias = bias ? kv_up(gb, stack) : NULL,
+                                            .up_bias = bias && gate ? kv_up(ub, stack) : NULL,
                                             .f = dev_poisoned(all * sizeof(float)),
                                             .k = c.k,
                                             .act = gate ? ACT_SILU : ACT_RELU_SQR},
@@ -276,11 +271,11 @@ static void one_sum(unsigned bits)
                                  .k = c.k,
                                  .shared = bits >= 8},
                             host = a;
-    a.rows = up(rows, all), a.row = c.dev_row, a.chosen = c.dev_chosen, a.h = up(h, out);
-    if (a.bias) a.bias = up(host.bias, stack);
-    if (a.scale) a.scale = up(host.scale, EXPERTS);
-    if (a.share) a.share = up(host.share, (size_t)c.n * c.used);
-    if (a.score) a.score = up(host.score, c.n);
+    a.rows = kv_up(rows, all), a.row = c.dev_row, a.chosen = c.dev_chosen, a.h = kv_up(h, out);
+    if (a.bias) a.bias = kv_up(host.bias, stack);
+    if (a.scale) a.scale = kv_up(host.scale, EXPERTS);
+    if (a.share) a.share = kv_up(host.share, (size_t)c.n * c.used);
+    if (a.score) a.score = kv_up(host.score, c.n);
     dev_run("cuda_add_experts", (struct cuda_grid){(c.k + 255) / 256, c.n, 256, 0}, &a);
     for (uint32_t t = 0; t < c.n; t++) add_rows(&c, t, &host, rows, h + (size_t)t * c.k);
     same_floats(dev_down(a.h, out * sizeof(float)), h, out, "sums of experts, case %u", bits);

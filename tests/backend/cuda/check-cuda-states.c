@@ -8,18 +8,6 @@
 #define MOST   12 /* tokens of a run, at most */
 #define STATES 8
 
-static float *some_floats(size_t n)
-{
-    float *x = mem((n + 1) * sizeof(*x));
-    for (size_t i = 0; i < n; i++) x[i] = rng_float();
-    return x;
-}
-
-static float *up(const float *x, size_t n)
-{
-    return dev_up(x, n * sizeof(*x));
-}
-
 /* Runs of a batch. Their states are blocks 0 … RUNS - 1; the saves go to the others. */
 struct batch {
     struct cuda_run runs[RUNS];
@@ -31,7 +19,7 @@ struct batch {
 
 static struct batch random_batch(size_t floats)
 {
-    struct batch b = {.floats = floats, .states = some_floats(STATES * floats)};
+    struct batch b = {.floats = floats, .states = kv_floats(STATES * floats)};
     for (uint32_t i = 0; i < RUNS; i++) {
         struct cuda_run *r = &b.runs[i];
         *r = (struct cuda_run){.row = b.n, .n = 1 + rng_below(MOST), .fresh = rng_below(2), .block = i, .save = i};
@@ -39,7 +27,7 @@ static struct batch random_batch(size_t floats)
         r->n_saves = rng_below(2);
         for (uint32_t t = 0; t < r->n; t++) b.run_of[b.n++] = i;
     }
-    b.dev = up(b.states, STATES * floats);
+    b.dev = kv_up(b.states, STATES * floats);
     return b;
 }
 
@@ -76,15 +64,15 @@ static void one_conv(unsigned bits)
     struct batch b = random_batch((size_t)before * channels + rng_below(9));
     const bool by = bits & 1, bias = bits & 2, gate = bits & 4, silu = bits & 8;
     const size_t all = (size_t)b.n * ld;
-    const float *x = some_floats(all), *f = some_floats(all), *g = some_floats(all),
-                *w = some_floats((size_t)taps * channels), *add = some_floats(channels);
+    const float *x = kv_floats(all), *f = kv_floats(all), *g = kv_floats(all), *w = kv_floats((size_t)taps * channels),
+                *add = kv_floats(channels);
     const struct cuda_conv a = {.s = states_of(&b, 0),
                                 .run_of = dev_up(b.run_of, sizeof(b.run_of)),
-                                .x = up(x, all),
-                                .by = by ? up(f, all) : NULL,
-                                .w = up(w, (size_t)taps * channels),
-                                .bias = bias ? up(add, channels) : NULL,
-                                .gate = gate ? up(g, all) : NULL,
+                                .x = kv_up(x, all),
+                                .by = by ? kv_up(f, all) : NULL,
+                                .w = kv_up(w, (size_t)taps * channels),
+                                .bias = bias ? kv_up(add, channels) : NULL,
+                                .gate = gate ? kv_up(g, all) : NULL,
                                 .out = dev_poisoned((size_t)b.n * channels * sizeof(float)),
                                 .ld = ld,
                                 .channels = channels,
@@ -146,14 +134,14 @@ static void one_ssm(void)
                    rows = 1 + rng_below(40), all = heads * dim, channels = all + 2 * groups * rows, ld = heads + 5;
     const size_t size = (size_t)rows * dim, offset = rng_below(7);
     struct batch b = random_batch(offset + heads * size);
-    float *x = some_floats((size_t)b.n * channels), *dt = some_floats((size_t)b.n * ld), *bias = some_floats(heads),
-          *rate = some_floats(heads), *d = some_floats(heads), *want = mem((size_t)b.n * all * sizeof(*want));
+    float *x = kv_floats((size_t)b.n * channels), *dt = kv_floats((size_t)b.n * ld), *bias = kv_floats(heads),
+          *rate = kv_floats(heads), *d = kv_floats(heads), *want = mem((size_t)b.n * all * sizeof(*want));
     const struct cuda_ssm a = {.s = states_of(&b, offset),
-                               .x = up(x, (size_t)b.n * channels),
-                               .dt = up(dt, (size_t)b.n * ld),
-                               .dt_bias = up(bias, heads),
-                               .a = up(rate, heads),
-                               .d = up(d, heads),
+                               .x = kv_up(x, (size_t)b.n * channels),
+                               .dt = kv_up(dt, (size_t)b.n * ld),
+                               .dt_bias = kv_up(bias, heads),
+                               .a = kv_up(rate, heads),
+                               .d = kv_up(d, heads),
                                .y = dev_poisoned((size_t)b.n * all * sizeof(float)),
                                .channels = channels,
                                .ld_dt = ld,
@@ -226,15 +214,14 @@ static void one_delta(bool apart)
     const size_t size = (size_t)dim * dim, offset = rng_below(7);
     struct batch b = random_batch(offset + heads * size);
     const size_t all = (size_t)b.n * channels, gates = (size_t)b.n * ld, outs = (size_t)b.n * heads * dim;
-    const float *in[5] = {some_floats(all), some_floats(gates), some_floats(gates), some_floats(heads),
-                          some_floats(heads)};
+    const float *in[5] = {kv_floats(all), kv_floats(gates), kv_floats(gates), kv_floats(heads), kv_floats(heads)};
     float *want = mem(outs * sizeof(*want));
     const struct cuda_delta a = {.s = states_of(&b, offset),
-                                 .x = up(in[0], all),
-                                 .beta = up(in[1], gates),
-                                 .alpha = apart ? up(in[2], gates) : NULL,
-                                 .dt_bias = up(in[3], heads),
-                                 .a = up(in[4], heads),
+                                 .x = kv_up(in[0], all),
+                                 .beta = kv_up(in[1], gates),
+                                 .alpha = apart ? kv_up(in[2], gates) : NULL,
+                                 .dt_bias = kv_up(in[3], heads),
+                                 .a = kv_up(in[4], heads),
                                  .o = dev_poisoned(outs * sizeof(float)),
                                  .channels = channels,
                                  .ld_beta = ld,
@@ -273,12 +260,12 @@ static void one_output(uint32_t kind, bool norm, bool listed)
 {
     const uint32_t n = 1 + rng_below(5), each = 32 * (1 + rng_below(4)), groups = 1 + rng_below(3), k = groups * each,
                    ld = k + rng_below(20), tokens = n + 3;
-    const float *out = some_floats((size_t)tokens * k), *z = some_floats((size_t)tokens * ld), *w = some_floats(k);
+    const float *out = kv_floats((size_t)tokens * k), *z = kv_floats((size_t)tokens * ld), *w = kv_floats(k);
     uint32_t list[8];
     for (uint32_t i = 0; i < n; i++) list[i] = listed ? i + 3 : i;
-    const struct cuda_state_out a = {.out = up(out, (size_t)tokens * k),
-                                     .z = up(z, (size_t)tokens * ld),
-                                     .w = norm ? up(w, k) : NULL,
+    const struct cuda_state_out a = {.out = kv_up(out, (size_t)tokens * k),
+                                     .z = kv_up(z, (size_t)tokens * ld),
+                                     .w = norm ? kv_up(w, k) : NULL,
                                      .list = listed ? dev_up(list, n * sizeof(*list)) : NULL,
                                      .f = dev_poisoned((size_t)n * k * sizeof(float)),
                                      .q = dev_acts(n, k),

@@ -14,11 +14,6 @@ static float *some_floats(size_t n)
     return x;
 }
 
-static float *up(const float *x, size_t n)
-{
-    return dev_up(x, n * sizeof(*x));
-}
-
 static void same(const float *on_device, const float *want, size_t n, const char *what)
 {
     same_floats(dev_down(on_device, n * sizeof(float)), want, n, "%s", what);
@@ -31,9 +26,9 @@ static void one_layer_rows(size_t n, size_t layers, size_t k)
     const size_t all = n * layers * k;
     float *e = some_floats(all), *rows = some_floats(all);
     const float *w = some_floats(k);
-    const struct cuda_layer_rows a = {.e = up(e, all),
-                                      .rows = up(rows, all),
-                                      .w = up(w, k),
+    const struct cuda_layer_rows a = {.e = kv_up(e, all),
+                                      .rows = kv_up(rows, all),
+                                      .w = kv_up(w, k),
                                       .scale = 0.3f,
                                       .row_scale = 4,
                                       .eps = 1e-5f,
@@ -55,8 +50,8 @@ static void one_layer_gate(size_t n, size_t k, bool listed)
     const float *e = some_floats(2 * n * ld);
     uint32_t *list = mem(n * sizeof(*list));
     for (size_t i = 0; i < n; i++) list[i] = (uint32_t)(2 * i + 1);
-    struct cuda_layer_gate a = {.gate = up(gate, n * k),
-                                .e = up(e, 2 * n * ld) + k,
+    struct cuda_layer_gate a = {.gate = kv_up(gate, n * k),
+                                .e = kv_up(e, 2 * n * ld) + k,
                                 .list = listed ? dev_up(list, n * sizeof(*list)) : NULL,
                                 .f = dev_poisoned(n * k * sizeof(float)),
                                 .k = (uint32_t)k,
@@ -83,8 +78,8 @@ static void one_sparse(size_t n, size_t k)
 {
     float *gate = some_floats(n * k);
     const float *u = some_floats(n * k);
-    struct cuda_sparse_gate a = {.gate = up(gate, n * k),
-                                 .up = up(u, n * k),
+    struct cuda_sparse_gate a = {.gate = kv_up(gate, n * k),
+                                 .up = kv_up(u, n * k),
                                  .f = dev_poisoned(n * k * sizeof(float)),
                                  .factor = 0.7f,
                                  .k = (uint32_t)k};
@@ -139,14 +134,14 @@ static struct altup_case random_altup(size_t n, size_t k)
 static struct cuda_altup altup_args(const struct altup_case *c)
 {
     const size_t n = c->n, k = c->k;
-    return (struct cuda_altup){.streams = up(c->s, n * N * k),
-                               .x = up(c->x, n * k),
-                               .h = up(c->h, n * k),
-                               .side = up(c->side, n * k),
-                               .post = up(c->post, k),
-                               .router_norm = up(c->router_norm, k),
-                               .router = up(c->router, N * k),
-                               .scale = up(c->scale, k),
+    return (struct cuda_altup){.streams = kv_up(c->s, n * N * k),
+                               .x = kv_up(c->x, n * k),
+                               .h = kv_up(c->h, n * k),
+                               .side = kv_up(c->side, n * k),
+                               .post = kv_up(c->post, k),
+                               .router_norm = kv_up(c->router_norm, k),
+                               .router = kv_up(c->router, N * k),
+                               .scale = kv_up(c->scale, k),
                                .eps = 1e-5f,
                                .least = 0.1f,
                                .count = N,
@@ -193,7 +188,7 @@ static void one_predict(const struct altup_case *c, bool joins)
     struct cuda_altup a = altup_args(c);
     const size_t k = c->k;
     float m[N];
-    a.mix = up(c->predict, N * N * N);
+    a.mix = kv_up(c->predict, N * N * N);
     if (!joins) a.post = NULL;
     for (size_t i = 0; i < c->n; i++) {
         float *s = c->s + i * N * k, *h = c->h + i * k, *mixed = mem(N * k * sizeof(*mixed));
@@ -216,7 +211,7 @@ static void one_correct(const struct altup_case *c)
     struct cuda_altup a = altup_args(c);
     const size_t k = c->k;
     float m[N];
-    a.mix = up(c->correct, N * N);
+    a.mix = kv_up(c->correct, N * N);
     if (k % KERN_BLOCK == 0) a.q = dev_acts(c->n, k);
     for (size_t i = 0; i < c->n; i++) {
         float *s = c->s + i * N * k, *x = c->x + i * k, *change = mem(k * sizeof(*change));

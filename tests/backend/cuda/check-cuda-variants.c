@@ -11,11 +11,6 @@ static float *some_floats(size_t n, enum taste t)
     return x;
 }
 
-static float *up(const float *x, size_t n)
-{
-    return dev_up(x, n * sizeof(*x));
-}
-
 /* --- norms --- */
 
 struct any_case {
@@ -87,17 +82,17 @@ static void any_row(const struct any_case *c, const struct any_vectors *v, float
 static struct cuda_norm_any any_args(const struct any_case *c, const struct any_vectors *v)
 {
     const size_t k = c->k, all = c->each * k;
-    struct cuda_norm_any a = {.w_bias = c->w_bias ? up(v->w_bias, all) : NULL,
-                              .beside_bias = c->beside_bias ? up(v->beside_bias, k) : NULL,
-                              .second = c->second ? up(v->second, k) : NULL,
-                              .second_bias = c->second ? up(v->second_bias, k) : NULL,
+    struct cuda_norm_any a = {.w_bias = c->w_bias ? kv_up(v->w_bias, all) : NULL,
+                              .beside_bias = c->beside_bias ? kv_up(v->beside_bias, k) : NULL,
+                              .second = c->second ? kv_up(v->second, k) : NULL,
+                              .second_bias = c->second ? kv_up(v->second_bias, k) : NULL,
                               .each = (uint32_t)c->each,
                               .layer = c->layer,
                               .outer = c->outer};
-    a.n = (struct cuda_norm){.bias = c->bias ? up(v->bias, all) : NULL,
-                             .post = c->post ? up(v->post, k) : NULL,
-                             .out_scale = c->out_scale ? up(v->scale, 1) : NULL,
-                             .w = c->norm ? up(v->w, all) : NULL,
+    a.n = (struct cuda_norm){.bias = c->bias ? kv_up(v->bias, all) : NULL,
+                             .post = c->post ? kv_up(v->post, k) : NULL,
+                             .out_scale = c->out_scale ? kv_up(v->scale, 1) : NULL,
+                             .w = c->norm ? kv_up(v->w, all) : NULL,
                              .f = dev_poisoned(c->n * k * sizeof(float)),
                              .eps = 1e-5f,
                              .residual = c->residual,
@@ -116,10 +111,10 @@ static void one_any(struct any_case c)
     float *x = some_floats(all, c.taste), *h = some_floats(all, c.taste), *beside = some_floats(all, c.taste),
           *side = some_floats(all, c.taste), *out = mem(bytes);
     struct cuda_norm_any a = any_args(&c, &v);
-    a.n.x = up(x, all);
-    a.n.h = c.h ? up(h, all) : NULL;
-    a.beside = c.beside ? up(beside, all) : NULL;
-    a.side = c.side ? up(side, all) : NULL;
+    a.n.x = kv_up(x, all);
+    a.n.h = c.h ? kv_up(h, all) : NULL;
+    a.beside = c.beside ? kv_up(beside, all) : NULL;
+    a.side = c.side ? kv_up(side, all) : NULL;
     for (size_t i = 0; i < c.n; i++)
         any_row(&c, &v, x + i * k, (float *[]){h + i * k, beside + i * k, side + i * k}, i % c.each, out + i * k);
     dev_run("cuda_norm_any",
@@ -136,7 +131,9 @@ static void one_in_place(size_t n, size_t k)
     const float *w = some_floats(k, TAME);
     float *x = some_floats(n * k, TAME);
     struct cuda_norm_any a = {
-        .n = {.x = up(x, n * k), .w = up(w, k), .eps = 1e-5f, .residual = 1, .k = (uint32_t)k}, .each = 1, .layer = 1};
+        .n = {.x = kv_up(x, n * k), .w = kv_up(w, k), .eps = 1e-5f, .residual = 1, .k = (uint32_t)k},
+        .each = 1,
+        .layer = 1};
     a.n.f = a.n.x;
     for (size_t i = 0; i < n; i++) ref->layernorm(x + i * k, x + i * k, w, NULL, k, 1e-5f);
     dev_run("cuda_norm_any", (struct cuda_grid){(unsigned)n, 1, 32, (unsigned)((k + 1) * sizeof(float))}, &a);
@@ -180,8 +177,8 @@ static void one_xielu(size_t n, size_t k, bool biased, enum taste t)
 {
     float *x = some_floats(n * k, t);
     const float *bias = some_floats(k, TAME), by[4] = {0.8f, -0.3f, 0.5f, -1e-6f};
-    struct cuda_xielu a = {.g = {.gate = up(x, n * k),
-                                 .gate_bias = biased ? up(bias, k) : NULL,
+    struct cuda_xielu a = {.g = {.gate = kv_up(x, n * k),
+                                 .gate_bias = biased ? kv_up(bias, k) : NULL,
                                  .f = dev_poisoned(n * k * sizeof(float)),
                                  .k = (uint32_t)k},
                            .by = {by[0], by[1], by[2], by[3]}};
@@ -200,8 +197,8 @@ static void one_head_gate(size_t n, size_t k, bool listed, enum taste t)
     const float *gate = some_floats(2 * n * k, t);
     uint32_t *list = mem(n * sizeof(*list));
     for (size_t i = 0; i < n; i++) list[i] = (uint32_t)(2 * i + 1);
-    struct cuda_head_gate a = {.x = up(x, n * k),
-                               .gate = up(gate, 2 * n * k),
+    struct cuda_head_gate a = {.x = kv_up(x, n * k),
+                               .gate = kv_up(gate, 2 * n * k),
                                .list = listed ? dev_up(list, n * sizeof(*list)) : NULL,
                                .f = dev_poisoned(n * k * sizeof(float)),
                                .k = (uint32_t)k};

@@ -11,7 +11,7 @@
 static struct cuda_altup step_of(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     assert(s->altup.streams <= CUDA_STREAMS);
     return (struct cuda_altup){.streams = c->buf.altup.streams,
                                .x = p->x,
@@ -40,7 +40,7 @@ int cuda_altup_begin(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct cuda_norm_by none = {.w = NULL};
-    const struct product in = {&c->host.weights.altup_in, NULL};
+    const struct product in = {&c->host->weights.altup_in, NULL};
     struct cuda_altup a = step_of(p);
     struct cuda_norm copy = cuda_join_of(p, &none);
     copy.f = c->buf.h;
@@ -88,7 +88,7 @@ int cuda_altup_correct(struct cuda_pass *p)
 int cuda_laurel(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const struct product out = {&p->cpu.w->altup.laurel_out, c->buf.altup.side};
     const uint32_t rank = s->altup.rank;
     int r = 0;
@@ -100,7 +100,7 @@ int cuda_laurel(const struct cuda_pass *p)
 int cuda_altup_end(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct product out = {&c->host.weights.altup_out, NULL};
+    const struct product out = {&c->host->weights.altup_out, NULL};
     struct cuda_altup a = step_of(p);
     a.h = c->buf.h;
     a.post = cuda_weight(c, p->post);
@@ -124,7 +124,7 @@ int cuda_find_altup(struct cuda *c)
     } all[] = {{&c->kern.altup.begin, "cuda_altup_begin"},     {&c->kern.altup.predict, "cuda_altup_predict"},
                {&c->kern.altup.correct, "cuda_altup_correct"}, {&c->kern.altup.join, "cuda_altup_join"},
                {&c->kern.altup.take, "cuda_altup_take"},       {&c->kern.altup.end, "cuda_altup_end"}};
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const unsigned f = sizeof(float);
     int r = 0;
     for (size_t i = 0; !r && s->altup.streams && i < sizeof(all) / sizeof(*all); i++)

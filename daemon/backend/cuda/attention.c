@@ -47,7 +47,7 @@ struct start {
 
 static bool is_capped(const struct cuda *c)
 {
-    return c->host.base.hparams.cap.attention > 0;
+    return c->host->base.hparams.cap.attention > 0;
 }
 
 /* Queries that cuda_attn_many_* can have in a tile of heads of @dim values; 0: it cannot compute these. */
@@ -79,13 +79,13 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
 {
     const struct cuda *c = p->c;
     if (c->kern.alibi || is_wide(p->cpu.heads.head_dim)) return CUDA_FEW_ROWS;
-    const uint32_t rows = many_rows(c, p->cpu.heads.head_dim), queries = n * c->host.base.hparams.heads;
+    const uint32_t rows = many_rows(c, p->cpu.heads.head_dim), queries = n * c->host->base.hparams.heads;
     return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
 }
 
 int cuda_find_attention(struct cuda *c)
 {
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     if (!s->heads || !s->kv_heads) return 0; /* no layer has attention */
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
     const uint32_t other = s->heads / hparams_heads_of(s, true).kv_heads, both = group > other ? group : other;
@@ -93,11 +93,11 @@ int cuda_find_attention(struct cuda *c)
     const unsigned wide = (hparams_widest(s) + 3) / 4 * 4,
                    few = few_floats(least, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
                    any = any_floats(rows, wide, 8) * sizeof(float);
-    const char *type = kern_kv_name(c->host.base.config.kv_type);
+    const char *type = kern_kv_name(c->host->base.config.kv_type);
     char name[48];
     snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
     int r = cuda_kernel(&c->device, &c->kern.attn_few, name, few);
-    if (!r && c->host.slopes) r = cuda_kernel(&c->device, &c->kern.alibi, "cuda_attn_alibi", few);
+    if (!r && c->host->slopes) r = cuda_kernel(&c->device, &c->kern.alibi, "cuda_attn_alibi", few);
     snprintf(name, sizeof(name), "cuda_decode_%s", type);
     if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
     snprintf(name, sizeof(name), "cuda_near_%s", type);
@@ -124,7 +124,7 @@ int cuda_find_attention(struct cuda *c)
 static struct cuda_attn attn_of(const struct cuda_pass *p, const struct cuda_view *v, const struct cuda_wave *w)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const uint32_t kv_heads = p->cpu.heads.kv_heads;
     return (struct cuda_attn){.q = c->buf.q,
                               .q_sinks = c->buf.q_sinks,
@@ -168,7 +168,7 @@ static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_v
                            .list = cuda_note(c, v->list),
                            .f = c->buf.att,
                            .first = w->first,
-                           .heads = c->host.base.hparams.heads,
+                           .heads = c->host->base.hparams.heads,
                            .dim = p->cpu.heads.head_dim};
     if (quantized && a.dim % KERN_BLOCK == 0) a.q = cuda_acts_of(p, c->buf.att_acts);
     return a;
@@ -190,7 +190,7 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
 static int quantize(const struct cuda_pass *p, const struct cuda_view *v)
 {
     const struct cuda *c = p->c;
-    const uint32_t k = c->host.base.hparams.heads * p->cpu.heads.head_dim;
+    const uint32_t k = c->host->base.hparams.heads * p->cpu.heads.head_dim;
     if (p->cpu.heads.head_dim % KERN_BLOCK == 0) return 0;
     return cuda_quantize_rows(p, c->buf.att, v->n, k, &c->buf.att_acts);
 }

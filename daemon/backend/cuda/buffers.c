@@ -138,7 +138,7 @@ size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx
 
 static int clear_counters(const struct cuda *c)
 {
-    const size_t heads = padded(c->host.base.config.batch_tokens) * c->host.base.hparams.heads,
+    const size_t heads = padded(c->host->base.config.batch_tokens) * c->host->base.hparams.heads,
                  bytes = (heads + c->logit_rows) * sizeof(*c->buf.done);
     void *zeros = calloc(1, bytes);
     if (!zeros) return error_say(-ENOMEM, "out of memory for the CUDA backend");
@@ -150,7 +150,7 @@ static int clear_counters(const struct cuda *c)
 
 int cuda_init_buffers(struct cuda *c)
 {
-    const struct backend *b = &c->host.base;
+    const struct backend *b = &c->host->base;
     const uint32_t tokens = b->config.batch_tokens;
     const size_t bytes = cuda_buffers_bytes(&b->hparams, tokens, b->config.ctx, &c->attn_rows, &c->logit_rows);
     int r = cuda_alloc(&c->device, &c->buf.mem, bytes, "the buffers of a step");
@@ -159,7 +159,7 @@ int cuda_init_buffers(struct cuda *c)
     lay_out(&c->buf, &at, &b->hparams, padded(tokens), c->attn_rows, c->logit_rows);
     r = clear_counters(c);
     for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
-        if (c->host.kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host.kv[g].size, "the KV pool");
+        if (c->host->kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host->kv[g].size, "the KV pool");
     if (!r) r = cuda_alloc_host(&c->device, (void **)&c->best, c->logit_rows * sizeof(*c->best));
     /* without pinned memory only speed is lost */
     if (!r &&

@@ -14,22 +14,23 @@
 
 static struct backend *cuda_backend_free(struct backend *b)
 {
-    struct cuda *c = (struct cuda *)b;
-    if (atomic_load(&c->failed)) c->device.context = NULL; /* its memory is freed when the process ends */
+    struct cuda_backend *x = (struct cuda_backend *)b;
+    struct cuda *c = &x->part;
+    if (atomic_load(&x->failed)) c->device.context = NULL; /* its memory is freed when the process ends */
     if (c->device.context) c->device.driver->cuCtxSetCurrent(c->device.context); /* a message that is set stays */
     if (c->device.context) cuda_forget_graphs(c);
-    if (c->device.context && c->pinned) c->device.driver->cuMemHostUnregister(c->host.scratch.x);
+    if (c->device.context && x->pinned) c->device.driver->cuMemHostUnregister(x->host.scratch.x);
     cuda_fini_buffers(c);
     if (c->device.context) cuda_free(&c->device, c->weights);
     cuda_device_close(&c->device);
-    cpu_close(&c->host);
-    free(c);
+    cpu_close(&x->host);
+    free(x);
     return NULL;
 }
 
 static int upload_weights(struct cuda *c)
 {
-    const struct weights *w = &c->host.weights;
+    const struct weights *w = &c->host->weights;
     int r = cuda_alloc(&c->device, (void **)&c->weights, w->table.size, "the weights");
     for (size_t i = 0; !r && i < w->table.size; i += SPAN) {
         const size_t n = w->table.size - i < SPAN ? w->table.size - i : SPAN;
@@ -39,11 +40,10 @@ static int upload_weights(struct cuda *c)
 }
 
 /* The rows that the host embeds are copied in each pass. Where the kernel refuses to pin them, only speed is lost. */
-static void pin_rows(struct cuda *c)
+static void pin_rows(struct cuda_backend *x)
 {
-    const struct hparams *s = &c->host.base.hparams;
-    const size_t bytes = (size_t)c->host.base.config.batch_tokens * s->dim * sizeof(float);
-    c->pinned = !c->device.driver->cuMemHostRegister(c->host.scratch.x, bytes, 0);
+    const size_t bytes = (size_t)x->host.base.config.batch_tokens * x->host.base.hparams.dim * sizeof(float);
+    x->pinned = !x->part.device.driver->cuMemHostRegister(x->host.scratch.x, bytes, 0);
 }
 
 /* Products and attention of 2048 tokens keep all multiprocessors busy; a step of them takes less time than one of
@@ -79,46 +79,48 @@ static int limit_memory(const struct cuda *c, const struct gguf *g, const struct
     return 0;
 }
 
-static int open_all(struct cuda *c, const struct gguf *g, const struct backend_config *given)
+static int open_all(struct cuda_backend *x, const struct gguf *g, const struct backend_config *given)
 {
     struct backend_config config = *given;
+    struct cuda *c = &x->part;
     struct hparams s;
     if (given->mtp_of) return error_say(-EOPNOTSUPP, "an MTP layer cannot be computed on a GPU yet");
-    c->tokens_given = config.batch_tokens;
+    c->host = &x->host;
+    x->tokens_given = config.batch_tokens;
     int r = hparams_read(&s, g);
     if (!r) r = cuda_supports(g, &s);
     if (!r) r = cuda_device_open(&c->device, config.device.number);
     if (!r) r = limit_memory(c, g, &s, &config);
-    c->host.kv_apart = true;
-    if (!r) r = cpu_open(&c->host, g, &config);
+    x->host.kv_apart = true;
+    if (!r) r = cpu_open(&x->host, g, &config);
     if (!r) r = upload_weights(c);
     if (!r) r = cuda_init_buffers(c);
-    if (!r) pin_rows(c);
+    if (!r) pin_rows(x);
     return r ? r : cuda_find_kernels(c);
 }
 
 static int cuda_backend_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
 {
-    struct cuda *c = calloc(1, sizeof(*c));
-    if (!c) return error_say(-ENOMEM, "out of memory for the CUDA backend");
-    struct backend *b = &c->host.base;
-    int r = open_all(c, g, config);
+    struct cuda_backend *x = calloc(1, sizeof(*x));
+    if (!x) return error_say(-ENOMEM, "out of memory for the CUDA backend");
+    struct backend *b = &x->host.base;
+    int r = open_all(x, g, config);
     if (r) {
         cuda_backend_free(b);
         return r;
     }
-    c->ops = *b->ops;
-    c->ops.forward = cuda_forward;
-    c->ops.kv_copy = cuda_kv_copy;
-    c->ops.kv_read = cuda_kv_read;
-    c->ops.kv_write = cuda_kv_write;
-    c->ops.kv_release = cuda_kv_release;
-    c->ops.recover = cuda_recover;
-    c->ops.adapter_load = NULL;
-    c->ops.picks = true;
-    c->ops.free = cuda_backend_free;
-    b->ops = &c->ops;
-    b->isa = c->device.name;
+    x->ops = *b->ops;
+    x->ops.forward = cuda_forward;
+    x->ops.kv_copy = cuda_kv_copy;
+    x->ops.kv_read = cuda_kv_read;
+    x->ops.kv_write = cuda_kv_write;
+    x->ops.kv_release = cuda_kv_release;
+    x->ops.recover = cuda_recover;
+    x->ops.adapter_load = NULL;
+    x->ops.picks = true;
+    x->ops.free = cuda_backend_free;
+    b->ops = &x->ops;
+    b->isa = x->part.device.name;
     *out = b;
     return 0;
 }

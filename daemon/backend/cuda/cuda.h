@@ -3,7 +3,7 @@
 /*
  * Private to the CUDA backend: its state, and the parts of a forward pass. Its type is backend_cuda (backends.h).
  *
- * The state begins with that of a CPU backend, which loads the weights, checks batches, embeds tokens, takes the angles
+ * The backend begins with that of the CPU, which loads the weights, checks batches, embeds tokens, takes the angles
  * of RoPE, and computes what is not done on the device: the head behind pooling, and logsumexp. The image of the
  * weights has a copy on the device, and the KV blocks lie there alone, both in the layout of the CPU.
  */
@@ -151,18 +151,14 @@ struct cuda_graph {
     uint64_t used;    /* when, in passes */
 };
 
+/* What a device has of the model. */
 struct cuda {
-    struct cpu host; /* first: see above */
-    struct backend_ops ops;
+    struct cpu *host; /* of the backend */
     struct cuda_device device;
     struct cuda_kernels kern;
     uint8_t *weights;           /* the image */
     uint8_t *kv[KV_GROUPS_MAX]; /* blocks, as kv_memory_k has them */
     struct cuda_buffers buf;
-    bool pinned;        /* host.scratch.x is */
-    bool tokens_given;  /* config.batch_tokens is configured */
-    atomic_bool failed; /* the device has; its driver is not called any more, which might wait for ever, */
-    atomic_bool alone;  /* and the host computes alone */
     uint32_t attn_rows, logit_rows;
     float *staging; /* [logit_rows][vocab] pinned, or NULL */
     int32_t *best;  /* [logit_rows] pinned */
@@ -171,6 +167,16 @@ struct cuda {
     struct cuda_graph graphs[CUDA_GRAPHS];
     uint64_t graph_clock;
     struct cuda_tables *tables; /* [batch_tokens][KV_GROUPS_MAX] of the entries */
+};
+
+struct cuda_backend {
+    struct cpu host; /* first: see above */
+    struct backend_ops ops;
+    struct cuda part;
+    bool pinned;        /* host.scratch.x is */
+    bool tokens_given;  /* config.batch_tokens is configured */
+    atomic_bool failed; /* the device has; its driver is not called any more, which might wait for ever, */
+    atomic_bool alone;  /* and the host computes alone */
 };
 
 /* One forward. */
@@ -214,7 +220,7 @@ static inline struct cuda_acts cuda_acts_of(const struct cuda_pass *p, struct cu
 /* The device's copy of a vector or of panels of the weights; NULL: NULL. */
 static inline const void *cuda_weight(const struct cuda *c, const void *p)
 {
-    return p ? c->weights + ((const uint8_t *)p - (const uint8_t *)c->host.weights.mem) : NULL;
+    return p ? c->weights + ((const uint8_t *)p - (const uint8_t *)c->host->weights.mem) : NULL;
 }
 
 static inline void *cuda_note(const struct cuda *c, size_t at)
@@ -244,7 +250,7 @@ void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t
 int cuda_recover(struct backend *b);
 
 /* The device has failed with @r, whose message is set: returns -EIO. */
-int cuda_lost(struct cuda *c, int r);
+int cuda_lost(struct cuda_backend *x, int r);
 
 /* K and V of a layer of a group, for the kernels. */
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer);

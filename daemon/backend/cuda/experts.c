@@ -43,7 +43,7 @@ int cuda_find_experts(struct cuda *c)
                {&c->kern.experts.gated, "cuda_gated_rows"},
                {&c->kern.experts.add, "cuda_add_experts"}};
     int r = 0;
-    if (!c->host.base.hparams.experts.n) return 0;
+    if (!c->host->base.hparams.experts.n) return 0;
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
         r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_tile_kinds(&c->device, &c->kern.kinds[t], (enum kern_type)t);
@@ -60,7 +60,7 @@ struct tiles {
 static struct tiles tiles_of(const struct cuda_pass *p, const struct product *in, uint32_t n,
                              const struct product *down)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     const uint32_t choices = p->n * s->experts.used;
     const bool plain = cuda_some_plain(in, n) || cuda_some_plain(down, 1),
                large = !plain && choices > FEW_ROWS * s->experts.n;
@@ -71,7 +71,7 @@ static struct tiles tiles_of(const struct cuda_pass *p, const struct product *in
 static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32_t *list)
 {
     const struct cuda *c = p->c;
-    const struct hparams_experts *x = &c->host.base.hparams.experts;
+    const struct hparams_experts *x = &c->host->base.hparams.experts;
     const struct cuda_route route = {.scores = c->buf.moe.route,
                                      .list = list,
                                      .bias = cuda_weight(c, p->cpu.w->router.bias),
@@ -99,14 +99,14 @@ static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32
 
 static struct cuda_grid rows_grid(const struct cuda_pass *p, uint32_t k)
 {
-    return (struct cuda_grid){divide(k, 4 * THREADS), p->n * p->c->host.base.hparams.experts.used, THREADS, 0};
+    return (struct cuda_grid){divide(k, 4 * THREADS), p->n * p->c->host->base.hparams.experts.used, THREADS, 0};
 }
 
 /* buf.h -> the inputs of the rows, for the products @in. */
 static int gather(const struct cuda_pass *p, const struct product *in, uint32_t n)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     struct cuda_gather a = {.x = c->buf.h,
                             .share = s->experts.scaled_input ? c->buf.moe.share : NULL,
                             .row = c->buf.moe.row,
@@ -142,7 +142,7 @@ static struct cuda_gated gated_of(const struct cuda *c, const struct product *up
                                .gate_bias = cuda_weight(c, first->m->bias),
                                .up_bias = has ? cuda_weight(c, up->m->bias) : NULL,
                                .k = up->m->rows,
-                               .act = c->host.base.hparams.desc->activation};
+                               .act = c->host->base.hparams.desc->activation};
 }
 
 /* The rows' activated gates, for the product @down. */
@@ -193,7 +193,7 @@ static int shared_expert(const struct cuda_pass *p)
 static int add_experts(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const struct layer *w = p->cpu.w;
     const struct cuda_add_experts a = {.rows = c->buf.moe.mix,
                                        .bias = cuda_weight(c, w->down.bias),
@@ -215,7 +215,7 @@ int cuda_early_router(const struct cuda_pass *p)
     const struct product router = {&p->cpu.w->router, c->buf.moe.route};
     int r = 0;
     if (cpu_quantized(&router, 1))
-        r = cuda_quantize_rows(p, p->x, p->n, c->host.base.hparams.dim, &c->buf.moe.mix_acts);
+        r = cuda_quantize_rows(p, p->x, p->n, c->host->base.hparams.dim, &c->buf.moe.mix_acts);
     return r ? r : cuda_products(p, &router, 1, p->x, &c->buf.moe.mix_acts);
 }
 
@@ -223,7 +223,7 @@ int cuda_early_router(const struct cuda_pass *p)
 static int score(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const struct layer *w = p->cpu.w;
     const struct product routers[] = {{&w->router, c->buf.moe.route}, {&w->shared_router, c->buf.moe.shared}};
     const struct cuda_norm_by by = {.w = w->ffn_norm, .bias = w->ffn_norm_bias};
@@ -251,7 +251,7 @@ static int chosen_experts(struct cuda_pass *p, const uint32_t *list)
     if (!r) r = multiply(p, &t, in, n, c->buf.moe.mix, &c->buf.moe.mix_acts);
     if (!r) r = activate(p, in, &down);
     if (!r) r = multiply(p, &t, &down, 1, c->buf.moe.gate, &c->buf.moe.gated_acts);
-    if (!r && c->host.base.hparams.experts.shared_ffn) r = shared_expert(p);
+    if (!r && c->host->base.hparams.experts.shared_ffn) r = shared_expert(p);
     return r ? r : add_experts(p);
 }
 
@@ -275,7 +275,7 @@ static int feed_forward_beside(struct cuda_pass *p)
 /* buf.h = the norm of @x with the weights @w. */
 static int norm_to_h(const struct cuda_pass *p, float *x, const float *w)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     const struct cuda_norm a = {
         .x = x, .w = cuda_weight(p->c, w), .f = p->c->buf.h, .eps = s->rms_eps, .residual = 1, .k = s->dim};
     return cuda_start_norm(p->c, p->n, &a);
@@ -285,7 +285,7 @@ static int norm_to_h(const struct cuda_pass *p, float *x, const float *w)
 static int score_normed(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const uint32_t k = c->host.base.hparams.dim;
+    const uint32_t k = c->host->base.hparams.dim;
     const struct product router = {&p->cpu.w->router, c->buf.moe.route};
     const struct cuda_logits by = {.x = c->buf.h, .scale = (float)(1 / sqrt((double)k)), .k = k};
     int r = norm_to_h(p, p->x, p->cpu.w->beside.router_norm);
@@ -301,9 +301,9 @@ static int experts_beside(struct cuda_pass *p)
     const struct cuda_norm add = {.x = c->buf.h,
                                   .h = c->buf.beside,
                                   .post = cuda_weight(c, w->post_norm),
-                                  .eps = c->host.base.hparams.rms_eps,
+                                  .eps = c->host->base.hparams.rms_eps,
                                   .residual = 1,
-                                  .k = c->host.base.hparams.dim};
+                                  .k = c->host->base.hparams.dim};
     int r = feed_forward_beside(p);
     if (!r) r = score_normed(p);
     if (!r) r = norm_to_h(p, p->x, w->experts_norm);
@@ -314,7 +314,7 @@ static int experts_beside(struct cuda_pass *p)
 
 int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list)
 {
-    if (p->c->host.base.hparams.desc->experts.beside) return experts_beside(p);
+    if (p->c->host->base.hparams.desc->experts.beside) return experts_beside(p);
     int r = score(p);
     return r ? r : chosen_experts(p, list);
 }

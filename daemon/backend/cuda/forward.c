@@ -27,7 +27,7 @@ static int keep_wanted(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     if (p->n_kept == p->n) return 0;
-    struct cuda_norm a = {.x = p->x, .k = c->host.base.hparams.dim};
+    struct cuda_norm a = {.x = p->x, .k = c->host->base.hparams.dim};
     if (p->pending) a = cuda_join_of(p, &(struct cuda_norm_by){.w = NULL}); /* of the layer before */
     a.gather = cuda_note(c, c->views[VIEW_LAST].list);
     a.to = c->buf.kept;
@@ -65,7 +65,7 @@ static uint32_t heads_products(const struct cuda_pass *p, struct product set[CUD
     set[0] = (struct product){&w->q, c->buf.q};
     if (p->cpu.own_kv) set[n++] = (struct product){&w->k, c->buf.k};
     if (p->cpu.own_kv && w->v.rows) set[n++] = (struct product){&w->v, c->buf.v};
-    if (c->host.base.hparams.altup.streams) set[n++] = (struct product){&w->altup.laurel_in, c->buf.altup.low};
+    if (c->host->base.hparams.altup.streams) set[n++] = (struct product){&w->altup.laurel_in, c->buf.altup.low};
     if (w->q_gate.rows) set[n++] = (struct product){&w->q_gate, c->buf.q_gate};
     return n;
 }
@@ -73,7 +73,7 @@ static uint32_t heads_products(const struct cuda_pass *p, struct product set[CUD
 /* The layer is recurrent, and has attention of the same input beside it. */
 static bool both(const struct cuda_pass *p)
 {
-    return !(~p->c->host.base.hparams.by_layer.parts[p->cpu.layer] & (LAYER_ATTENTION | LAYER_RECURRENT));
+    return !(~p->c->host->base.hparams.by_layer.parts[p->cpu.layer] & (LAYER_ATTENTION | LAYER_RECURRENT));
 }
 
 static int scan_beside(const struct cuda_pass *p)
@@ -88,16 +88,16 @@ static int attention_block(struct cuda_pass *p, bool last)
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
     const struct cuda_norm_by by = {.w = w->attn_norm, .bias = w->attn_norm_bias};
-    const struct product out = {&w->o, c->host.base.hparams.parallel ? c->buf.beside : c->buf.h};
+    const struct product out = {&w->o, c->host->base.hparams.parallel ? c->buf.beside : c->buf.h};
     const bool quantized = !changes_heads(w) && cpu_quantized(&out, 1);
     const struct cuda_view *view =
-        &c->views[last ? VIEW_LAST : hparams_window(&c->host.base.hparams, p->cpu.layer) > 0];
+        &c->views[last ? VIEW_LAST : hparams_window(&c->host->base.hparams, p->cpu.layer) > 0];
     struct product in[CUDA_PRODUCTS];
     const uint32_t n = heads_products(p, in);
-    const bool altup = c->host.base.hparams.altup.streams > 0;
+    const bool altup = c->host->base.hparams.altup.streams > 0;
     int r = cuda_norm_products(p, &by, in, n, NULL);
     const bool joined = cuda_decodes(p, view);
-    if (!r && c->host.base.hparams.desc->experts.early && w->router.rows) r = cuda_early_router(p);
+    if (!r && c->host->base.hparams.desc->experts.early && w->router.rows) r = cuda_early_router(p);
     if (!r && altup) r = cuda_laurel(p);
     if (!r && both(p)) r = scan_beside(p);
     if (!r && cuda_norms_heads(p)) r = cuda_norm_heads(p);
@@ -136,13 +136,13 @@ static struct cuda_gated gated_of(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    const bool gate = !c->host.base.hparams.desc->block.no_gate;
+    const bool gate = !c->host->base.hparams.desc->block.no_gate;
     return (struct cuda_gated){.gate = gate ? c->buf.gate : c->buf.up,
                                .up = gate ? c->buf.up : NULL,
                                .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
                                .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
                                .k = w->up.rows,
-                               .act = c->host.base.hparams.desc->activation};
+                               .act = c->host->base.hparams.desc->activation};
 }
 
 /* The activation, and the product behind it. */
@@ -164,7 +164,7 @@ static int finish(const struct cuda_pass *p, const struct product *down)
 static bool one_kernel(const struct cuda_pass *p, const struct product *in, const struct product *down)
 {
     const struct layer *w = p->cpu.w;
-    return w->ffn_norm && cuda_usual_norms(&p->c->host.base.hparams) && !w->ffn_sub_norm &&
+    return w->ffn_norm && cuda_usual_norms(&p->c->host->base.hparams) && !w->ffn_sub_norm &&
            w->gate.type == w->up.type && w->gate.rows == w->up.rows && cuda_alone(p, in, 2, 2) &&
            cuda_alone(p, down, 1, 1);
 }
@@ -182,7 +182,7 @@ static int feed_forward_block(struct cuda_pass *p)
     int r = cuda_norm_products(p, &by, in, cuda_gate_products(p), joined ? &a : NULL);
     const struct cuda_one row = {.row = c->buf.gate};
     if (!r) r = joined ? cuda_multiply_alone(p, &down, 1, &row) : finish(p, &down);
-    leave(p, w->down.bias, w->ffn_post_norm, c->host.base.hparams.per_layer ? NULL : w->out_scale);
+    leave(p, w->down.bias, w->ffn_post_norm, c->host->base.hparams.per_layer ? NULL : w->out_scale);
     return r;
 }
 
@@ -190,9 +190,9 @@ static int experts_block(struct cuda_pass *p, bool last)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    const bool early = c->host.base.hparams.desc->experts.early;
+    const bool early = c->host->base.hparams.desc->experts.early;
     int r = cuda_compute_experts(p, early && last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL);
-    leave(p, NULL, w->ffn_post_norm, c->host.base.hparams.per_layer ? NULL : w->out_scale);
+    leave(p, NULL, w->ffn_post_norm, c->host->base.hparams.per_layer ? NULL : w->out_scale);
     return r;
 }
 
@@ -202,7 +202,7 @@ static int embedding_block(struct cuda_pass *p, bool last)
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
     int r = 0;
-    if (c->host.base.hparams.altup.streams) {
+    if (c->host->base.hparams.altup.streams) {
         r = cuda_altup_correct(p);
     } else {
         const struct cuda_norm_by none = {.w = NULL};
@@ -246,7 +246,7 @@ static int parallel_block(struct cuda_pass *p, bool last)
 /* The KV of the pass's layer, as in daemon/backend/cpu/forward.c. */
 static void choose_kv(struct cuda_pass *p, uint32_t layers[KV_GROUPS_MAX], uint32_t last[2])
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     const uint32_t l = p->cpu.layer;
     const bool slides = hparams_window(s, l) > 0;
     p->cpu.heads = hparams_heads(s, l);
@@ -260,7 +260,7 @@ static void choose_kv(struct cuda_pass *p, uint32_t layers[KV_GROUPS_MAX], uint3
 /* @last: tokens of which nothing is wanted are dropped in this layer. */
 static int compute_layer(struct cuda_pass *p, bool last)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     if (s->parallel) return parallel_block(p, last);
     const uint8_t parts = s->by_layer.parts[p->cpu.layer];
     int r = s->altup.streams ? cuda_altup_predict(p) : 0;
@@ -276,7 +276,7 @@ static int compute_layer(struct cuda_pass *p, bool last)
 /* What comes before the first layer. */
 static int begin_layers(struct cuda_pass *p)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     int r = s->per_layer ? cuda_embed_layers(p) : 0;
     return r || !s->altup.streams ? r : cuda_altup_begin(p);
 }
@@ -284,14 +284,14 @@ static int begin_layers(struct cuda_pass *p)
 static int compute_layers(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const bool altup = s->altup.streams > 0;
     uint32_t layers[KV_GROUPS_MAX] = {0}, last[2] = {0};
     p->cpu.state_layer = 0;
     int r = begin_layers(p);
     for (uint32_t l = 0; !r && l < s->n_layers && p->n; l++) {
         p->cpu.layer = l;
-        p->cpu.w = &c->host.weights.layers[l];
+        p->cpu.w = &c->host->weights.layers[l];
         choose_kv(p, layers, last);
         r = compute_layer(p, !altup && l + 1 == s->n_layers);
     }
@@ -310,7 +310,7 @@ static int compute(struct cuda_pass *p)
 static bool plain_logits(const struct cuda_pass *p)
 {
     for (uint32_t i = 0; i < p->n; i++)
-        if (token_wants(&p->c->host.scratch.tokens[i]) & WANT_HIDDEN) return false;
+        if (token_wants(&p->c->host->scratch.tokens[i]) & WANT_HIDDEN) return false;
     return true;
 }
 
@@ -332,12 +332,13 @@ static int run(struct cuda_pass *p, float *logits, float *hidden)
 
 int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
-    struct cuda *c = (struct cuda *)b;
-    struct cuda_pass p = {.c = c, .cpu = {.c = &c->host}, .x = c->buf.x};
-    if (atomic_load(&c->alone)) return cpu_forward(b, e, n, logits, hidden);
+    struct cuda_backend *x = (struct cuda_backend *)b;
+    struct cuda *c = &x->part;
+    struct cuda_pass p = {.c = c, .cpu = {.c = &x->host}, .x = c->buf.x};
+    if (atomic_load(&x->alone)) return cpu_forward(b, e, n, logits, hidden);
     int r = cpu_lay_out(&p.cpu, e, n, logits, hidden);
     if (r || !p.cpu.n) return r;
-    if (atomic_load(&c->failed)) return error_say(-EIO, "the GPU has failed (%s)", c->device.name);
+    if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", c->device.name);
     p.n = p.cpu.n;
     r = cuda_device_use(&c->device);
     if (!r) r = cuda_embed_batch(&p);
@@ -347,5 +348,5 @@ int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float
         r = run(&p, logits, hidden);
     else /* the copies read what the next pass writes */
         c->device.driver->cuStreamSynchronize(c->device.stream);
-    return r ? cuda_lost(c, r) : 0;
+    return r ? cuda_lost(x, r) : 0;
 }

@@ -5,7 +5,7 @@
 struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const struct layer *w = p->cpu.w;
     const struct arch *desc = s->desc;
     const uint32_t which = hparams_window(s, p->cpu.layer) ? hparams_ropes(s) - 1 : 0;
@@ -31,7 +31,7 @@ struct cuda_heads cuda_heads_of(const struct cuda_pass *p)
                                .dim = (uint16_t)p->cpu.heads.head_dim,
                                .rot = (uint16_t)p->cpu.heads.rope_dim,
                                .group = (uint8_t)p->cpu.group,
-                               .type = (uint8_t)c->host.base.config.kv_type,
+                               .type = (uint8_t)c->host->base.config.kv_type,
                                .rotates = hparams_rotates(s, p->cpu.layer),
                                .neox = desc->rope.neox,
                                .each = desc->qk_norm == QK_NORM_EACH,

@@ -83,7 +83,7 @@ bool cuda_some_plain(const struct product *set, uint32_t n)
 
 uint32_t cuda_gate_products(const struct cuda_pass *p)
 {
-    return p->c->host.base.hparams.desc->block.no_gate ? 1 : 2;
+    return p->c->host->base.hparams.desc->block.no_gate ? 1 : 2;
 }
 
 /* A recurrent layer reads the input of these products, which are attention's. */
@@ -97,7 +97,7 @@ static bool shared_quantized(const struct cuda_pass *p, const struct product *fi
 {
     struct product set[RECURRENT_INPUTS];
     if (shares_input(p, first)) return cpu_quantized(set, cuda_state_products(p, set));
-    if (!p->c->host.base.hparams.parallel) return false;
+    if (!p->c->host->base.hparams.parallel) return false;
     const struct product in[] = {{&p->cpu.w->up, NULL}, {&p->cpu.w->gate, NULL}};
     return cpu_quantized(in, cuda_gate_products(p));
 }
@@ -106,7 +106,7 @@ int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const
                        const struct cuda_gated *gated)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     struct cuda_norm a = cuda_join_of(p, by);
     if (by->w && cuda_usual_norms(s) && !shares_input(p, set) && cuda_alone(p, set, n, 1)) {
         struct cuda_one in = {.norm = a};

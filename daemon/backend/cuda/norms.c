@@ -23,7 +23,7 @@ static unsigned row_bytes(uint32_t k, bool joins)
 
 int cuda_find_norms(struct cuda *c)
 {
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const uint32_t widest = most((uint32_t)hparams_queries(s), s->desc->block.sub_norms ? s->ffn : 0);
     int r = cuda_kernel(&c->device, &c->kern.norm, "cuda_norm", row_bytes(s->dim, true));
     if (cuda_usual_norms(s) && !s->desc->block.sub_norms && s->desc->qk_norm != QK_NORM_WHOLE) return r;
@@ -59,7 +59,7 @@ static int start(const struct cuda *c, uint32_t rows, const struct cuda_norm_any
 static int join_any(const struct cuda_pass *p, const struct cuda_norm_by *by, const struct cuda_norm *a)
 {
     const struct cuda *c = p->c;
-    const struct arch *desc = c->host.base.hparams.desc;
+    const struct arch *desc = c->host->base.hparams.desc;
     const bool beside = p->pending && p->beside;
     const struct cuda_norm_any any = {.n = *a,
                                       .w_bias = cuda_weight(c, by->bias),
@@ -83,14 +83,14 @@ struct cuda_norm cuda_join_of(const struct cuda_pass *p, const struct cuda_norm_
                               .post = cuda_weight(c, p->post),
                               .out_scale = cuda_weight(c, p->out_scale),
                               .w = cuda_weight(c, by->w),
-                              .eps = c->host.base.hparams.rms_eps,
-                              .residual = c->host.base.hparams.scale.residual,
-                              .k = c->host.base.hparams.dim};
+                              .eps = c->host->base.hparams.rms_eps,
+                              .residual = c->host->base.hparams.scale.residual,
+                              .k = c->host->base.hparams.dim};
 }
 
 int cuda_join(struct cuda_pass *p, const struct cuda_norm_by *by, const struct cuda_norm *a)
 {
-    const bool usual = cuda_usual_norms(&p->c->host.base.hparams);
+    const bool usual = cuda_usual_norms(&p->c->host->base.hparams);
     int r = usual ? cuda_start_norm(p->c, p->n, a) : join_any(p, by, a);
     p->pending = p->beside = p->laurel = false;
     return r;
@@ -100,7 +100,7 @@ int cuda_join(struct cuda_pass *p, const struct cuda_norm_by *by, const struct c
 
 bool cuda_norms_heads(const struct cuda_pass *p)
 {
-    const struct arch *desc = p->c->host.base.hparams.desc;
+    const struct arch *desc = p->c->host->base.hparams.desc;
     return p->cpu.w->q_norm && (desc->qk_norm == QK_NORM_WHOLE || desc->block.layer_norm);
 }
 
@@ -109,7 +109,7 @@ static int norm_some(const struct cuda_pass *p, float *x, uint32_t heads, const 
                      const float *bias)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const bool whole = s->desc->qk_norm == QK_NORM_WHOLE;
     const uint32_t dim = p->cpu.heads.head_dim;
     struct cuda_norm_any a = {.n = {.x = x, .bias = cuda_weight(c, bias), .w = cuda_weight(c, w), .f = x},
@@ -126,7 +126,7 @@ int cuda_norm_heads(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
-    int r = norm_some(p, c->buf.q, c->host.base.hparams.heads, w->q_norm, w->encoder.q_norm_bias, w->q.bias);
+    int r = norm_some(p, c->buf.q, c->host->base.hparams.heads, w->q_norm, w->encoder.q_norm_bias, w->q.bias);
     return r || !p->cpu.own_kv
                ? r
                : norm_some(p, c->buf.k, p->cpu.heads.kv_heads, w->k_norm, w->encoder.k_norm_bias, w->k.bias);
@@ -136,7 +136,7 @@ int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *
                   const struct cuda_acts *acts)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     struct cuda_norm_any a = {.n = {.x = x, .w = cuda_weight(c, w), .eps = s->rms_eps, .residual = 1, .k = k},
                               .each = 1,
                               .layer = s->desc->block.layer_norm};
@@ -150,7 +150,7 @@ int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *
 int cuda_norm_side(const struct cuda_pass *p, float *x, float *side, const float *w)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const struct cuda_norm_any a = {
         .n = {.x = x, .h = side, .post = cuda_weight(c, w), .f = side, .eps = s->rms_eps, .residual = 1, .k = s->dim},
         .each = 1};

@@ -111,7 +111,7 @@ static struct cut next_tile(const struct cuda_pass *p, const uint32_t *list, uin
 static int put_tile(struct cuda_pass *p, struct cuda_view *v, const struct cut *x, uint32_t row)
 {
     struct cuda *c = p->c;
-    const struct token *t = &c->host.scratch.tokens[x->token];
+    const struct token *t = &c->host->scratch.tokens[x->token];
     const uint32_t group = p->cpu.group, entry = (uint32_t)(t->entry - p->cpu.c->scratch.tokens[0].entry);
     const struct cuda_tables *tables = &c->tables[entry * KV_GROUPS_MAX + group];
     for (uint32_t i = 0; i < x->parts; i++) {
@@ -175,7 +175,7 @@ static bool few_rows(const struct pass *p, const uint32_t *list, uint32_t i, uin
 static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     p->cpu.layer = layer;
     p->cpu.heads = hparams_heads(s, layer);
     p->cpu.group = hparams_group(s, layer);
@@ -225,10 +225,10 @@ static uint32_t block_of(const struct hparams *s, const struct token *t, uint32_
 static int write_tokens(struct cuda_pass *p)
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     int r = add(c, p->cpu.n, sizeof(struct cuda_token), &p->tokens);
     for (uint32_t i = 0; !r && i < p->cpu.n; i++) {
-        const struct token *t = &c->host.scratch.tokens[i];
+        const struct token *t = &c->host->scratch.tokens[i];
         struct cuda_token x = {.pos = t->pos, .slides = token_slides(t)};
         for (uint32_t g = 0; g < s->n_groups && g < 2; g++)
             if (has_blocks(s, g)) x.block[g] = block_of(s, t, g);
@@ -252,7 +252,7 @@ static void seen_blocks(const struct hparams *s, const struct batch_entry *e, ui
 static void place_tables(const struct cuda_pass *p, const struct batch_entry *e, size_t n)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     uint32_t at = 0;
     for (size_t i = 0; i < n; i++)
         for (uint32_t g = 0; g < s->n_groups; g++) {
@@ -269,7 +269,7 @@ static void place_tables(const struct cuda_pass *p, const struct batch_entry *e,
 static int write_tables(struct cuda_pass *p, const struct batch_entry *e, size_t n)
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     uint32_t whole = 0; /* the next block of texts that are computed whole */
     int r = 0;
     p->table = c->notes.used;
@@ -293,14 +293,14 @@ static int write_tables(struct cuda_pass *p, const struct batch_entry *e, size_t
 static int write_warmth(struct cuda_pass *p)
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     if (s->temperature.scale == 0) return 0;
     int r = add(c, p->cpu.n, sizeof(float), &p->warmth);
     for (uint32_t i = 0; !r && i < p->cpu.n; i++) {
         float by = 1;
         for (uint32_t l = 0; by == 1 && l < s->n_layers; l++) {
             p->cpu.layer = l;
-            by = cpu_temperature(&p->cpu, c->host.scratch.tokens[i].pos);
+            by = cpu_temperature(&p->cpu, c->host->scratch.tokens[i].pos);
         }
         ((float *)(void *)(c->notes.host + p->warmth))[i] = by;
     }
@@ -310,10 +310,10 @@ static int write_warmth(struct cuda_pass *p)
 static int write_slopes(struct cuda_pass *p)
 {
     struct cuda *c = p->c;
-    const uint32_t heads = c->host.base.hparams.heads;
-    if (!c->host.slopes) return 0;
+    const uint32_t heads = c->host->base.hparams.heads;
+    if (!c->host->slopes) return 0;
     int r = add(c, heads, sizeof(float), &p->slopes);
-    if (!r) memcpy(c->notes.host + p->slopes, c->host.slopes, heads * sizeof(float));
+    if (!r) memcpy(c->notes.host + p->slopes, c->host->slopes, heads * sizeof(float));
     return r;
 }
 
@@ -323,16 +323,16 @@ static int write_list(struct cuda_pass *p, struct cuda_view *v, bool wanted)
     int r = add(p->c, p->cpu.n, sizeof(uint32_t), &v->list);
     v->n = 0;
     for (uint32_t i = 0; !r && i < p->cpu.n; i++)
-        if (!wanted || token_wants(&p->c->host.scratch.tokens[i]))
+        if (!wanted || token_wants(&p->c->host->scratch.tokens[i]))
             ((uint32_t *)(void *)(p->c->notes.host + v->list))[v->n++] = i;
-    for (uint32_t i = 0; i < p->cpu.n; i++) p->picks |= (token_wants(&p->c->host.scratch.tokens[i]) & WANT_BEST) > 0;
+    for (uint32_t i = 0; i < p->cpu.n; i++) p->picks |= (token_wants(&p->c->host->scratch.tokens[i]) & WANT_BEST) > 0;
     return r;
 }
 
 /* Room for what the host computes (cuda_upload_batch): the angles, and the embeddings of a few tokens. */
 static int leave_room(struct cuda_pass *p)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     int r = 0;
     if (p->cpu.n <= CUDA_NOTED_ROWS) r = add(p->c, (size_t)p->cpu.n * s->dim, sizeof(float), &p->rows);
     for (uint32_t i = 0; !r && i < 3; i++)
@@ -344,7 +344,7 @@ static int leave_room(struct cuda_pass *p)
 static int write_last(struct cuda_pass *p, const bool has[2])
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const uint32_t last = s->n_layers - 1;
     const bool window = hparams_window(s, last) > 0;
     struct cuda_view *v = &c->views[VIEW_LAST];
@@ -364,7 +364,7 @@ static int write_runs(struct cuda_pass *p, const struct batch_entry *e, size_t n
 {
     struct cuda *c = p->c;
     uint32_t saves = 0, row = 0;
-    if (!c->host.base.hparams.recurrent.taps) return 0;
+    if (!c->host->base.hparams.recurrent.taps) return 0;
     p->n_runs = (uint32_t)n;
     int r = add(c, n, sizeof(struct cuda_run), &p->runs);
     if (!r) r = add(c, p->cpu.n, sizeof(uint32_t), &p->run_of);
@@ -384,7 +384,7 @@ static int write_runs(struct cuda_pass *p, const struct batch_entry *e, size_t n
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
 {
     struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     bool has[2] = {false, false};
     c->notes.used = 0;
     for (uint32_t v = 0; v < CUDA_VIEWS; v++) c->views[v].n = c->views[v].n_tiles = c->views[v].n_waves = 0;

@@ -15,8 +15,8 @@ struct rows {
 /* The embeddings, and the angles as they are in struct cuda_pass. */
 static void find_rows(const struct cuda_pass *p, struct rows rows[4])
 {
-    const struct scratch *s = &p->c->host.scratch;
-    const struct hparams *y = &p->c->host.base.hparams;
+    const struct scratch *s = &p->c->host->scratch;
+    const struct hparams *y = &p->c->host->base.hparams;
     const size_t each = p->n * sizeof(float);
     rows[0] = (struct rows){s->x, each * y->dim};
     for (uint32_t i = 0; i < 2; i++)
@@ -33,13 +33,13 @@ int cuda_embed_batch(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const uint32_t each = is_small(p) ? p->n : EMBED_TOKENS;
-    const size_t dim = c->host.base.hparams.dim;
+    const size_t dim = c->host->base.hparams.dim;
     int r = 0;
     for (uint32_t i = 0; !r && i < p->n; i += each) {
         const uint32_t n = p->n - i < each ? p->n - i : each;
         cpu_embed(&p->cpu, i, n);
         if (!is_small(p))
-            r = cuda_upload(&c->device, c->buf.x + i * dim, c->host.scratch.x + i * dim, n * dim * sizeof(float));
+            r = cuda_upload(&c->device, c->buf.x + i * dim, c->host->scratch.x + i * dim, n * dim * sizeof(float));
     }
     return r;
 }
@@ -64,7 +64,7 @@ static int pick(const struct cuda *c, uint32_t n)
                                    .parts = c->buf.tops,
                                    .done = c->buf.row_done,
                                    .best = c->buf.best,
-                                   .k = c->host.base.hparams.vocab};
+                                   .k = c->host->base.hparams.vocab};
     return cuda_launch(&c->device, c->kern.largest,
                        (struct cuda_grid){(a.k + CUDA_LARGEST - 1) / CUDA_LARGEST, n, THREADS, 0}, &a);
 }
@@ -72,12 +72,12 @@ static int pick(const struct cuda *c, uint32_t n)
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
-    const struct product out = {&c->host.weights.output, c->buf.logits};
+    const struct hparams *s = &c->host->base.hparams;
+    const struct product out = {&c->host->weights.output, c->buf.logits};
     struct cuda_pass rows = *p;
     rows.n = n;
     rows.x = p->x + (size_t)first * s->dim;
-    const struct cuda_norm_by by = {.w = c->host.weights.output_norm, .bias = c->host.weights.output_norm_bias};
+    const struct cuda_norm_by by = {.w = c->host->weights.output_norm, .bias = c->host->weights.output_norm_bias};
     int r = cuda_norm_products(&rows, &by, &out, 1, NULL);
     const struct cuda_logits a = {.x = c->buf.logits,
                                   .bias = cuda_weight(c, out.m->bias),
@@ -106,7 +106,7 @@ static void copy_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
  * while the next ones come. */
 static int download_rows(const struct cuda *c, uint32_t first, uint32_t n, float *logits)
 {
-    const size_t width = c->host.base.hparams.vocab;
+    const size_t width = c->host->base.hparams.vocab;
     const float *rows = c->buf.logits + first * width;
     const uint32_t each = (n + CUDA_MARKS - 1) / CUDA_MARKS;
     int r = 0;
@@ -122,7 +122,7 @@ static int download_rows(const struct cuda *c, uint32_t first, uint32_t n, float
     for (uint32_t i = 0, at = 0; !r && at < n; i++, at += each) {
         struct rows_copy x = {logits + at * width, c->staging + at * width, width};
         r = cuda_wait_mark(&c->device, i);
-        if (!r) compute_pool_run(c->host.pool, copy_rows, &x, n - at < each ? n - at : each, 1, 1);
+        if (!r) compute_pool_run(c->host->pool, copy_rows, &x, n - at < each ? n - at : each, 1, 1);
     }
     return r;
 }
@@ -135,7 +135,7 @@ static const uint32_t *kept_tokens(const struct cuda *c)
 /* What is wanted of kept token @i. */
 static unsigned wants_of(const struct cuda *c, uint32_t i)
 {
-    return token_wants(&c->host.scratch.tokens[kept_tokens(c)[i]]);
+    return token_wants(&c->host->scratch.tokens[kept_tokens(c)[i]]);
 }
 
 /* Kept tokens from @first on, up to @n, of which the bits @mask are wanted as of the first: any or none. */
@@ -151,7 +151,7 @@ static void give_ids(struct cuda_pass *p, uint32_t first, uint32_t n)
 {
     const struct cuda *c = p->c;
     for (uint32_t i = 0; i < n; i++) {
-        const struct batch_entry *e = c->host.scratch.tokens[kept_tokens(c)[first + i]].entry;
+        const struct batch_entry *e = c->host->scratch.tokens[kept_tokens(c)[first + i]].entry;
         if (!(wants_of(c, first + i) & WANT_BEST)) continue;
         if (p->of != e) p->given = 0;
         p->of = e;
@@ -167,7 +167,7 @@ int cuda_hand_over(struct cuda_pass *p, uint32_t first, uint32_t n, float **logi
         rows = run_of(c, first + i, n - i, WANT_LOGITS);
         if (!(wants_of(c, first + i) & WANT_LOGITS)) continue;
         r = download_rows(c, i, rows, *logits);
-        *logits += (size_t)rows * c->host.base.hparams.vocab;
+        *logits += (size_t)rows * c->host->base.hparams.vocab;
     }
     if (r || !p->picks) return r;
     r = cuda_wait(&c->device);
@@ -179,8 +179,8 @@ int cuda_hand_over(struct cuda_pass *p, uint32_t first, uint32_t n, float **logi
 static int finish_hidden(struct cuda_pass *p, float *hidden)
 {
     const struct cuda *c = p->c;
-    const uint32_t dim = c->host.base.hparams.dim;
-    const struct cuda_norm_by by = {.w = c->host.weights.output_norm, .bias = c->host.weights.output_norm_bias};
+    const uint32_t dim = c->host->base.hparams.dim;
+    const struct cuda_norm_by by = {.w = c->host->weights.output_norm, .bias = c->host->weights.output_norm_bias};
     struct cuda_norm a = cuda_join_of(p, &by);
     a.f = c->buf.h;
     int r = cuda_join(p, &by, &a);

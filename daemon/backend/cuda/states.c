@@ -17,7 +17,7 @@ static uint32_t divide(uint32_t a, uint32_t b)
 
 static enum recurrent_kind kind_of(const struct cuda *c)
 {
-    return c->host.base.hparams.desc->recurrent.kind;
+    return c->host->base.hparams.desc->recurrent.kind;
 }
 
 static bool is_delta(const struct cuda *c)
@@ -36,7 +36,7 @@ unsigned cuda_scan_bytes(const struct hparams *s)
 
 int cuda_find_states(struct cuda *c)
 {
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const unsigned row = (s->recurrent.out + 1) * (unsigned)sizeof(float);
     if (!s->recurrent.taps) return 0;
     int r = cuda_kernel(&c->device, &c->kern.states.conv, "cuda_conv", 0);
@@ -53,7 +53,7 @@ uint32_t cuda_state_products(const struct cuda_pass *p, struct product set[RECUR
     const struct cuda *c = p->c;
     uint32_t n = 0;
     for (uint32_t i = 0; i < RECURRENT_INPUTS; i++)
-        if (c->host.base.hparams.recurrent.in[i])
+        if (c->host->base.hparams.recurrent.in[i])
             set[n++] = (struct product){&p->cpu.w->recurrent.in[i], c->buf.states.in[i]};
     return n;
 }
@@ -62,20 +62,20 @@ uint32_t cuda_state_products(const struct cuda_pass *p, struct product set[RECUR
 static struct cuda_states states_of(const struct cuda_pass *p, size_t at)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     const uint32_t g = s->n_groups - 1;
     float *mem = (float *)(void *)c->kv[g] + (size_t)p->cpu.state_layer * s->recurrent.floats + at;
     return (struct cuda_states){.runs = cuda_note(c, p->runs),
                                 .saves = cuda_note(c, p->saves),
                                 .mem = mem,
-                                .stride = c->host.kv[g].stride / sizeof(float)};
+                                .stride = c->host->kv[g].stride / sizeof(float)};
 }
 
 /* The convolution of all tokens, whose inputs are in @a. */
 static int convolve(const struct cuda_pass *p, struct cuda_conv *a)
 {
     const struct cuda *c = p->c;
-    const struct hparams_recurrent *s = &c->host.base.hparams.recurrent;
+    const struct hparams_recurrent *s = &c->host->base.hparams.recurrent;
     a->s = states_of(p, 0);
     a->run_of = cuda_note(c, p->run_of);
     a->w = cuda_weight(c, p->cpu.w->recurrent.conv);
@@ -93,7 +93,7 @@ static int convolve(const struct cuda_pass *p, struct cuda_conv *a)
 static int short_conv(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const uint32_t dim = c->host.base.hparams.dim;
+    const uint32_t dim = c->host->base.hparams.dim;
     const float *b = c->buf.states.in[0];
     struct cuda_conv a = {.x = b + 2 * (size_t)dim, .by = b, .gate = b + dim, .ld = 3 * dim};
     return convolve(p, &a);
@@ -107,7 +107,7 @@ static size_t behind_conv(const struct hparams_recurrent *s)
 static int mamba(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *y = &c->host.base.hparams;
+    const struct hparams *y = &c->host->base.hparams;
     const struct hparams_recurrent *s = &y->recurrent;
     const struct layer_recurrent *w = &p->cpu.w->recurrent;
     struct cuda_conv conv = {.x = c->buf.states.in[0] + s->out, .ld = s->in[0], .silu = 1};
@@ -132,7 +132,7 @@ static int mamba(const struct cuda_pass *p)
 static int delta(const struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    const struct hparams *y = &c->host.base.hparams;
+    const struct hparams *y = &c->host->base.hparams;
     const struct hparams_recurrent *s = &y->recurrent;
     const struct layer_recurrent *w = &p->cpu.w->recurrent;
     struct cuda_conv conv = {.x = c->buf.states.in[QKV], .ld = s->channels, .silu = 1};
@@ -165,7 +165,7 @@ int cuda_scan(const struct cuda_pass *p)
 int cuda_state_output(const struct cuda_pass *p, const uint32_t *list)
 {
     const struct cuda *c = p->c;
-    const struct hparams *y = &c->host.base.hparams;
+    const struct hparams *y = &c->host->base.hparams;
     const struct hparams_recurrent *s = &y->recurrent;
     const struct product out = {&p->cpu.w->recurrent.out, c->buf.h};
     const bool conv = kind_of(c) == RECURRENT_CONV, is = is_delta(c);
@@ -193,7 +193,7 @@ int cuda_state_output(const struct cuda_pass *p, const uint32_t *list)
 
 int cuda_copy_state(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t src)
 {
-    const uint64_t n = c->host.kv[group].stride / sizeof(float);
+    const uint64_t n = c->host->kv[group].stride / sizeof(float);
     const float *mem = (const float *)(const void *)c->kv[group];
     const struct cuda_state_copy a = {.to = (float *)(void *)c->kv[group] + dst * n, .from = mem + src * n, .n = n};
     return cuda_launch(&c->device, c->kern.states.copy, (struct cuda_grid){divide((uint32_t)n, THREADS), 1, THREADS, 0},

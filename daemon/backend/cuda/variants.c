@@ -12,7 +12,7 @@ static uint32_t divide(uint32_t a, uint32_t b)
 
 int cuda_find_variants(struct cuda *c)
 {
-    const unsigned row = (c->host.base.hparams.per_layer + 1) * (unsigned)sizeof(float);
+    const unsigned row = (c->host->base.hparams.per_layer + 1) * (unsigned)sizeof(float);
     int r = cuda_kernel(&c->device, &c->kern.xielu, "cuda_xielu", 0);
     if (!r) r = cuda_kernel(&c->device, &c->kern.head_gate, "cuda_head_gate", 0);
     if (!r) r = cuda_kernel(&c->device, &c->kern.layer_rows, "cuda_layer_rows", row);
@@ -34,14 +34,14 @@ int cuda_gate_heads(const struct cuda_pass *p, const uint32_t *list, const struc
 
 bool cuda_activates(const struct cuda_pass *p)
 {
-    const struct hparams *s = &p->c->host.base.hparams;
+    const struct hparams *s = &p->c->host->base.hparams;
     return s->desc->activation == ACT_XIELU || hparams_sparse(s, p->cpu.layer);
 }
 
 int cuda_activate(const struct cuda_pass *p, const struct cuda_gated *a)
 {
     const struct cuda *c = p->c;
-    const struct hparams *s = &c->host.base.hparams;
+    const struct hparams *s = &c->host->base.hparams;
     struct cuda_xielu x = {.g = *a};
     const struct cuda_sparse_gate sparse = {
         .gate = a->gate, .up = a->up, .f = a->f, .q = a->q, .factor = s->altup.sparsity, .k = a->k};

@@ -230,9 +230,10 @@ struct cuda_merge {
     const float *sink_scores;     /* [heads] a last part of each, or NULL */
     const struct cuda_seen *seen; /* of the batch's tokens */
     const uint32_t *list;         /* [n] the tokens of the rows, or NULL: the same numbers */
-    float *f;                     /* [n][heads][dim] */
+    float *f;                     /* [n][heads][dim], or NULL */
     struct cuda_acts q;           /* q.q NULL: not quantized, or dim is no multiple of 32 */
     uint32_t first, heads, dim;   /* first: the first row */
+    uint32_t apart;               /* cuda_merge_many: f and q are [heads][apart][dim]; 0: they are not */
 };
 
 /* Heads, attention and merge of tokens each of which is alone in its tiles, of at most 16 queries: one CTA for each

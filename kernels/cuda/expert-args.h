@@ -48,10 +48,12 @@ struct cuda_gather {
     uint32_t used, k;
 };
 
-/* Products of the rows of tiles with the matrices of their experts: of[].panels are those of expert 0. */
+/* Products of the rows of tiles with the matrices of their experts: of[].panels are those of expert 0. Without @tiles
+ * each matrix has m.n rows, those of matrix e from row e * apart on, in tiles of @most. */
 struct cuda_group {
     struct cuda_matmul m;
     const struct cuda_tile_rows *tiles;
+    uint32_t apart, most;
 };
 
 /* cuda_gated of rows, whose biases are [experts][k]. A choice for each y. */

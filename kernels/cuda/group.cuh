@@ -8,9 +8,11 @@
 #include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/stack.cuh"
 
-/* The tile of the CTA, which kernels before have written. */
+/* The tile of the CTA, which kernels before may have written. */
 __device__ static inline struct cuda_tile_rows own_tile(const struct cuda_group &a)
 {
     begin();
-    return a.tiles[blockIdx.y];
+    if (a.tiles) return a.tiles[blockIdx.y];
+    const uint32_t each = (a.m.n + a.most - 1) / a.most, e = blockIdx.y / each, at = blockIdx.y % each * a.most;
+    return {e, e * a.apart + at, min(a.m.n - at, a.most)};
 }

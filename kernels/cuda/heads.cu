@@ -27,6 +27,7 @@ extern "C" __global__ void cuda_kv_copy(const __grid_constant__ struct cuda_copy
     const uint8_t *from = kv_block(a.kv, a.src, blockIdx.y) + blockIdx.x * a.layer;
     copy_rows(to, from, a.dim, a.tokens, each);
     if (a.type == KV_Q8) copy_rows(to + codes, from + codes, kv_groups(a.dim), a.tokens, 2);
+    if (a.kv.each == a.kv.half) return; /* V is a part of K */
     to += a.kv.half, from += a.kv.half;
     for (uint32_t i = threadIdx.x; i < a.tokens * a.dim * each; i += blockDim.x) to[i] = from[i];
     for (uint32_t i = threadIdx.x; a.type == KV_Q8 && i < a.tokens * kv_groups(a.dim) * 2; i += blockDim.x)

@@ -110,6 +110,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *CUDA_WARP)
     float v[4];
 #pragma unroll
     for (int n = 0; n < 4; n++) v[n] = x.o[n] / x.l;
-    if (a.f) *(float4 *)(a.f + (uint64_t)row * width + i) = make_float4(v[0], v[1], v[2], v[3]);
-    if (a.q.q) quantize4(a.q, row, width, first, v);
+    const uint32_t lane = threadIdx.x % CUDA_WARP, k = a.apart ? a.dim : width,
+                   to = a.apart ? head * a.apart + row : row;
+    if (a.f) *(float4 *)(a.f + (uint64_t)to * k + i % k) = make_float4(v[0], v[1], v[2], v[3]);
+    if (a.q.q) quantize4(a.q, to, k, (first + lane * 4 < width ? i % k : k) - lane * 4, v); /* not behind the row */
 }

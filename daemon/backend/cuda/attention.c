@@ -78,7 +78,7 @@ static struct start start_of(const struct cuda *c, const struct cuda_wave *w, ui
 uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
 {
     const struct cuda *c = p->c;
-    if (c->kern.alibi || is_wide(p->cpu.heads.head_dim)) return CUDA_FEW_ROWS;
+    if (c->kern.alibi || c->kern.latent.attn || is_wide(p->cpu.heads.head_dim)) return CUDA_FEW_ROWS;
     const uint32_t rows = many_rows(c, p->cpu.heads.head_dim), queries = n * c->host->base.hparams.heads;
     return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
 }
@@ -87,6 +87,7 @@ int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host->base.hparams;
     if (!s->heads || !s->kv_heads) return 0; /* no layer has attention */
+    if (s->mla.kv_rank) return cuda_find_latent(c);
     const uint32_t group = s->heads / s->kv_heads, rows = group < SOME_ROWS ? SOME_ROWS : group;
     const uint32_t other = s->heads / hparams_heads_of(s, true).kv_heads, both = group > other ? group : other;
     const uint32_t least = is_wide(hparams_widest(s)) && both > CUDA_FEW_ROWS ? both : CUDA_FEW_ROWS;
@@ -150,6 +151,7 @@ static int attend(const struct cuda_pass *p, const struct cuda_view *v, const st
     /* cuda_attn_alibi takes all of this, the others its first member */
     const struct cuda_attn_alibi far = {attn_of(p, v, w), cuda_note(c, p->slopes), cuda_note(c, p->tokens)};
     const struct cuda_attn *a = &far.a;
+    if (c->kern.latent.attn) return cuda_attend_latent(p, a, w);
     struct start x = start_of(c, w, a->dim);
     x.grid.x = x.along ? w->n_tiles * a->kv_heads : w->n_tiles;
     x.grid.y = x.along ? 1 : a->kv_heads;
@@ -171,6 +173,7 @@ static struct cuda_merge merge_of(const struct cuda_pass *p, const struct cuda_v
                            .heads = c->host->base.hparams.heads,
                            .dim = p->cpu.heads.head_dim};
     if (quantized && a.dim % KERN_BLOCK == 0) a.q = cuda_acts_of(p, c->buf.att_acts);
+    if (c->kern.latent.attn) cuda_merge_latent(p, &a);
     return a;
 }
 
@@ -180,7 +183,7 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
     const unsigned columns = 4 * CUDA_MANY_WARPS * CUDA_WARP; /* of a CTA of many */
     const struct cuda_grid one = {w->n, a.heads, CUDA_WARP, 0},
                            many = {w->n, (a.heads * a.dim + columns - 1) / columns, CUDA_MANY_WARPS * CUDA_WARP, 0};
-    if (!is_wide(a.dim) && (w->n <= CUDA_MANY_TOKENS || a.dim % 4))
+    if (!is_wide(a.dim) && !a.apart && (w->n <= CUDA_MANY_TOKENS || a.dim % 4))
         return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
     if (a.q.q) a.f = NULL; /* nothing reads it */
     return cuda_launch(&p->c->device, p->c->kern.merge_many, many, &a);
@@ -207,8 +210,8 @@ int cuda_attention(struct cuda_pass *p, const struct cuda_view *v, bool quantize
 
 bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
 {
-    return p->alone && p->cpu.own_kv && !p->c->kern.alibi && !is_wide(p->cpu.heads.head_dim) && v->n == p->n &&
-           v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
+    return p->alone && p->cpu.own_kv && !p->c->kern.alibi && !p->c->kern.latent.attn &&
+           !is_wide(p->cpu.heads.head_dim) && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest

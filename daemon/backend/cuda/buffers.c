@@ -9,7 +9,7 @@
 #define LOGIT_BYTES ((size_t)32 << 20)  /* of rows of logits that are computed at once, but at least */
 #define LOGIT_ROWS  64                  /* so many rows */
 #define ATTN_BYTES  ((size_t)128 << 20) /* of partial results, unless a long context needs more */
-#define TILE_TOKENS 32                  /* tokens of a tile of attention for which there is room in any case */
+#define TILE_TOKENS 32                  /* of tile_tokens() */
 #define MORE_PARTS  4                   /* as in daemon/backend/cpu/scratch.c */
 
 /* Counts bytes in a first run (base NULL), and assigns pointers in a second. */
@@ -82,12 +82,32 @@ static void lay_out_states(struct cuda_state_buffers *b, struct carver *c, const
     b->out_acts = carve_acts(c, n, x->out);
 }
 
+/* What only models with latent attention have. */
+static void lay_out_latent(struct cuda_latent_buffers *b, struct carver *c, const struct hparams *s, size_t n)
+{
+    const struct hparams_mla *m = &s->mla;
+    const size_t rows = n * s->heads, f = sizeof(float);
+    if (!m->kv_rank) return;
+    b->low = carve(c, n * m->q_rank, f);
+    b->low_acts = carve_acts(c, n, m->q_rank);
+    b->parts = carve(c, rows * (m->nope > m->value ? m->nope : m->value), f);
+    b->part_acts = carve_acts(c, rows, m->nope);
+    b->absorbed = carve(c, rows * m->kv_rank, f);
+    b->acts = carve_acts(c, rows, m->kv_rank);
+}
+
+/* Values that a token's heads get from attention. */
+static size_t attended(const struct hparams *s)
+{
+    return s->mla.kv_rank ? (size_t)s->heads * s->mla.kv_rank : hparams_queries(s);
+}
+
 static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hparams *s, size_t n, size_t attn_rows,
                     size_t logit_rows)
 {
     const struct hparams_heads other = hparams_heads_of(s, true);
     const size_t kv = (size_t)s->kv_heads * s->head_dim, window = (size_t)other.kv_heads * other.head_dim;
-    const size_t queries = hparams_queries(s), f = sizeof(float);
+    const size_t queries = hparams_queries(s), given = hparams_attended(s), f = sizeof(float);
     const size_t ffn = s->ffn > s->experts.shared_ffn ? s->ffn : s->experts.shared_ffn;
     b->x = carve(c, n * s->dim, f);
     b->kept = carve(c, n * s->dim, f);
@@ -96,9 +116,9 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->q = carve(c, n * queries, f);
     b->q_sinks = carve(c, n * queries, f);
     b->k = carve(c, n * (kv > window ? kv : window), f);
-    b->v = carve(c, n * (kv > window ? kv : window), f);
-    b->att = carve(c, n * queries, f);
-    b->att_acts = carve_acts(c, n, queries);
+    b->v = carve(c, s->mla.kv_rank ? 0 : n * (kv > window ? kv : window), f);
+    b->att = carve(c, n * given, f);
+    b->att_acts = carve_acts(c, n, given);
     b->gate = carve(c, n * ffn, f);
     b->up = carve(c, n * ffn, f);
     b->beside = carve(c, s->parallel || s->desc->experts.beside ? n * s->dim : 0, f);
@@ -106,15 +126,23 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     lay_out_layers(b, c, s, n);
     lay_out_experts(&b->moe, c, s, n);
     lay_out_states(&b->states, c, s, n);
+    lay_out_latent(&b->latent, c, s, n);
     b->gated_acts = carve_acts(c, n, ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);
-    b->o = carve(c, attn_rows * queries, f);
+    b->o = carve(c, attn_rows * attended(s), f);
     b->logits = carve(c, logit_rows * s->vocab, f);
     b->done = carve(c, n * s->heads + logit_rows, sizeof(*b->done));
     b->row_done = b->done ? b->done + n * s->heads : NULL;
     b->tops = carve(c, logit_rows * ((s->vocab + CUDA_LARGEST - 1) / CUDA_LARGEST), sizeof(*b->tops));
     b->best = carve(c, logit_rows, sizeof(*b->best));
+}
+
+/* Tokens of a tile of attention for which there is room in any case. */
+static uint32_t tile_tokens(const struct hparams *s)
+{
+    if (!s->mla.kv_rank) return TILE_TOKENS;
+    return s->heads < CUDA_FEW_ROWS ? CUDA_FEW_ROWS / s->heads : 1; /* the results of a token are many */
 }
 
 static size_t padded(uint32_t tokens)
@@ -127,8 +155,9 @@ size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx
 {
     struct cuda_buffers b;
     struct carver c = {0};
-    const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (hparams_queries(s) + 2 * s->heads + 1) * sizeof(float);
-    *attn_rows = (uint32_t)(ATTN_BYTES / each > parts * TILE_TOKENS ? ATTN_BYTES / each : parts * TILE_TOKENS);
+    const size_t parts = ctx / KV_SEGMENT + MORE_PARTS, each = (attended(s) + 2 * s->heads + 1) * sizeof(float);
+    const size_t least = parts * tile_tokens(s);
+    *attn_rows = (uint32_t)(ATTN_BYTES / each > least ? ATTN_BYTES / each : least);
     *logit_rows = (uint32_t)(LOGIT_BYTES / (s->vocab * sizeof(float)));
     if (*logit_rows < LOGIT_ROWS) *logit_rows = LOGIT_ROWS;
     if (*logit_rows > tokens) *logit_rows = tokens;

@@ -52,6 +52,17 @@ struct cuda_state_buffers {
     struct cuda_acts out_acts; /* the same, quantized */
 };
 
+/* Of latent attention; rows by head: latent-args.h. */
+struct cuda_latent_buffers {
+    float *low; /* [tokens][q_rank] */
+    struct cuda_acts low_acts;
+    float *parts;               /* [heads][tokens][nope] of the queries; [heads][tokens][value] what a head gives */
+    struct cuda_acts part_acts; /* the former, quantized */
+    float *absorbed;            /* [heads][tokens][kv_rank] queries; what attention gives, in rows that are not read
+                                 * any more */
+    struct cuda_acts acts;      /* the latter, quantized */
+};
+
 /* Buffers of one batch of up to batch_tokens, in device memory. */
 struct cuda_buffers {
     void *mem;
@@ -67,6 +78,7 @@ struct cuda_buffers {
     struct cuda_altup_buffers altup;
     struct cuda_expert_buffers moe;
     struct cuda_state_buffers states;
+    struct cuda_latent_buffers latent;
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -118,6 +130,9 @@ struct cuda_kernels {
     struct {
         CUfunction conv, keep, scan, out, copy;
     } states; /* states.c; the same */
+    struct {
+        CUfunction heads, attn, join;
+    } latent; /* latent.c; the same */
     struct {
         CUfunction begin, predict, correct, join, take, end;
     } altup;          /* altup.c */
@@ -410,6 +425,23 @@ int cuda_early_router(const struct cuda_pass *p);
 /* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. @list: where rows of scores are of
  * other tokens, their numbers, in the notes; or NULL. */
 int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list);
+
+/* --- latent.c: latent attention --- */
+
+int cuda_find_latent(struct cuda *c);
+
+/* The products of a layer's input: their number. */
+uint32_t cuda_latent_products(const struct cuda_pass *p, struct product set[CUDA_PRODUCTS]);
+
+/* cuda_place_heads: these -> K's blocks, and the queries. */
+int cuda_place_latent(const struct cuda_pass *p);
+
+/* Attention of a wave, whose arguments for other models are @attn; those of the merge behind it, from the same. */
+int cuda_attend_latent(const struct cuda_pass *p, const struct cuda_attn *attn, const struct cuda_wave *w);
+void cuda_merge_latent(const struct cuda_pass *p, struct cuda_merge *a);
+
+/* What the heads got -> the input of the product @out. */
+int cuda_latent_values(const struct cuda_pass *p, const struct product *out);
 
 /* --- states.c --- */
 

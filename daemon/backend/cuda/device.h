@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUDA_MODULES 24
+#define CUDA_MODULES 32
 #define CUDA_MARKS   4
 
 struct cuda_device {

@@ -37,10 +37,10 @@ static int keep_wanted(struct cuda_pass *p)
     return cuda_start_norm(c, p->n, &a);
 }
 
-/* The product of what the heads got is not its input: gates or a norm come before it. */
+/* The product of what the heads got is not its input: products, gates or a norm come before it. */
 static bool changes_heads(const struct layer *w)
 {
-    return w->q_gate.rows || w->attn_sub_norm;
+    return w->mla.v_b.rows || w->q_gate.rows || w->attn_sub_norm;
 }
 
 /* What the heads got, -> what is pending. */
@@ -49,6 +49,7 @@ static int finish_heads(struct cuda_pass *p, const struct product *out, bool las
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
     int r = 0;
+    if (w->mla.v_b.rows) r = cuda_latent_values(p, out);
     if (w->q_gate.rows) r = cuda_gate_heads(p, last ? cuda_note(c, c->views[VIEW_LAST].list) : NULL, out);
     if (w->attn_sub_norm) r = cuda_sub_norm(p, c->buf.att, out->m->k, w->attn_sub_norm, out, &c->buf.att_acts);
     if (!r) r = cuda_products(p, out, 1, c->buf.att, &c->buf.att_acts);
@@ -62,6 +63,7 @@ static uint32_t heads_products(const struct cuda_pass *p, struct product set[CUD
     const struct cuda *c = p->c;
     const struct layer *w = p->cpu.w;
     uint32_t n = 1;
+    if (w->mla.v_b.rows) return cuda_latent_products(p, set);
     set[0] = (struct product){&w->q, c->buf.q};
     if (p->cpu.own_kv) set[n++] = (struct product){&w->k, c->buf.k};
     if (p->cpu.own_kv && w->v.rows) set[n++] = (struct product){&w->v, c->buf.v};

@@ -53,6 +53,7 @@ static unsigned divide(unsigned a, unsigned b)
 
 int cuda_place_heads(const struct cuda_pass *p)
 {
+    if (p->c->kern.latent.attn) return cuda_place_latent(p);
     const struct cuda_heads a = cuda_heads_of(p);
     const uint32_t heads = a.heads + (p->cpu.own_kv ? a.kv_heads : 0);
     const unsigned bytes = a.dim * (unsigned)sizeof(float), threads = CUDA_MANY_WARPS * CUDA_WARP;

@@ -25,7 +25,7 @@ int cuda_find_norms(struct cuda *c)
 {
     const struct hparams *s = &c->host->base.hparams;
     const uint32_t widest = most((uint32_t)hparams_queries(s), s->desc->block.sub_norms ? s->ffn : 0);
-    int r = cuda_kernel(&c->device, &c->kern.norm, "cuda_norm", row_bytes(s->dim, true));
+    int r = cuda_kernel(&c->device, &c->kern.norm, "cuda_norm", row_bytes(most(s->dim, s->mla.q_rank), true));
     if (cuda_usual_norms(s) && !s->desc->block.sub_norms && s->desc->qk_norm != QK_NORM_WHOLE) return r;
     return r ? r
              : cuda_kernel(&c->device, &c->kern.norm_any, "cuda_norm_any",

@@ -179,11 +179,14 @@ void check_cuda_copy(void **state)
         uint8_t *kv = mem(bytes);
         for (size_t n = 0; n < bytes; n++) kv[n] = (uint8_t)rng();
         void *on = dev_up(kv, bytes);
+        const bool latent = i % 3 == 2; /* V is a part of K */
+        const size_t each = latent ? c.half : 2 * c.half;
         for (uint32_t l = 0; l < layers; l++)
             for (uint32_t h = 0; h < c.kv_heads; h++)
-                kern_kv_copy(c.type, kv + l * layer + c.stride + 2 * h * c.half,
-                             kv + l * layer + 3 * c.stride + 2 * h * c.half, tokens, c.dim);
+                (latent ? kern_k_copy : kern_kv_copy)(c.type, kv + l * layer + c.stride + h * each,
+                                                      kv + l * layer + 3 * c.stride + h * each, tokens, c.dim);
         struct cuda_copy a = {kv_of(&c, on), layer, 1, 3, tokens, c.dim, c.type};
+        a.kv.each = (uint32_t)each;
         dev_run("cuda_kv_copy", (struct cuda_grid){layers, c.kv_heads, 256, 0}, &a);
         same_bytes(dev_down(on, bytes), kv, bytes, "a copy of %u tokens of dim %u", tokens, c.dim);
         dev_reset();

@@ -171,6 +171,34 @@ static void one_stack(enum kern_type t, uint32_t panels, size_t k, enum stuff st
     dev_reset();
 }
 
+/* The same without a list of tiles: @n rows of each matrix. */
+static void equal_tiles(enum kern_type t, uint32_t n, size_t k, bool large)
+{
+    const bool quantized = kern_type_quantized(t);
+    const uint32_t apart = (n + 7) / 8 * 8 + 8 * rng_below(2), most = !quantized ? 16 : large ? CUDA_TILE_ROWS : 8;
+    const uint32_t all = STACK * apart + CUDA_TILE_ROWS, panels = 1 + rng_below(9),
+                   rows = panels * KERN_ROWS - rng_below(3);
+    struct products p = random_products(t, STACK * panels * KERN_ROWS, k, S_TAME, 1);
+    struct kern_acts x;
+    fill_acts(&x, t, all, k, S_TAME);
+    assert_int_equal(cuda_tile_kinds(&device, &p.kind, t), 0);
+    if (x.f)
+        p.a.f = dev_up(x.f, all * k * sizeof(float));
+    else
+        p.a.x = upload_acts(&x, false);
+    poison(&p, all);
+    struct cuda_group a = {.m = p.a, .apart = apart, .most = most};
+    a.m.of[0].rows = rows;
+    a.m.n = n;
+    assert_int_equal(cuda_multiply_tiles(&device, &p.kind, &a, STACK * ((n + most - 1) / most), large), 0);
+    const float *got = dev_down(p.a.of[0].out, all * p.ld * sizeof(float));
+    for (uint32_t e = 0; e < STACK; e++) {
+        const struct cuda_tile_rows tile = {e, e * apart, n};
+        same_tile(&p, &x, &tile, rows, panels, got);
+    }
+    dev_reset();
+}
+
 void check_cuda_tiles(void **state)
 {
     const enum kern_type t = (enum kern_type)(uintptr_t)*state;
@@ -180,6 +208,9 @@ void check_cuda_tiles(void **state)
         one_stack(t, 1 + rng_below(9), unit * (1 + rng_below((uint32_t)most)), (enum stuff)(i % 3),
                   i % 2 && kern_type_quantized(t));
     one_stack(t, 2, 8192, S_EXTREME, false); /* several chunks */
+    for (unsigned i = 0; i < 8; i++)
+        equal_tiles(t, 1 + rng_below(i % 2 ? 150 : 12), unit * (1 + rng_below((uint32_t)most)),
+                    i % 2 && kern_type_quantized(t));
 }
 
 /* --- one token --- */

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
     add(check_cuda_conv, "convolutions", "", 0);
     add(check_cuda_scans, "scans", "", 0);
     add(check_cuda_state_out, "outputs of recurrent layers", "", 0);
+    add(check_cuda_latent_join, "latent values", "", 0);
     add(check_cuda_logits, "logits", "", 0);
     add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {
@@ -158,6 +159,8 @@ int main(int argc, char **argv)
         add(check_cuda_copy, "copy", kern_kv_name((enum kern_kv)t), t);
         add(check_cuda_attn, "attention", kern_kv_name((enum kern_kv)t), t);
         add(check_cuda_decode, "decode", kern_kv_name((enum kern_kv)t), t);
+        add(check_cuda_latent_heads, "latent heads", kern_kv_name((enum kern_kv)t), t);
+        add(check_cuda_attn_latent, "latent attention", kern_kv_name((enum kern_kv)t), t);
     }
     for (uintptr_t t = 0; t < KERN_TYPES; t++) add(check_cuda_matmul, "matmul", kern_type_name((enum kern_type)t), t);
     for (uintptr_t t = 0; t < KERN_TYPES; t++)

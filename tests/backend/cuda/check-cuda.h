@@ -65,6 +65,9 @@ void check_cuda_heads(void **state); /* state: enum kern_kv, as those that follo
 void check_cuda_copy(void **state);
 void check_cuda_attn(void **state);
 void check_cuda_decode(void **state);
+void check_cuda_latent_heads(void **state);
+void check_cuda_attn_latent(void **state);
+void check_cuda_latent_join(void **state);
 
 /* --- KV --- */
 

@@ -354,12 +354,30 @@ static void test_window_group(void **state)
     close_pair(&p);
 }
 
+/* A model of many layers: a short prompt, and some tokens behind it. */
+static void test_short(void **state)
+{
+    struct pair p = open_pair(*state, 512, (struct tiny_backend_config){.kv_type = KERN_KV_F16});
+    struct backend_seq want, s;
+    backend_seq_init(&want, p.cpu, 40, 5, 0);
+    backend_seq_init(&s, p.gpu, 40, 5, 0);
+    backend_seq_run(p.cpu, &want, 40);
+    backend_seq_run(p.gpu, &s, 35);
+    s.done = 34;
+    backend_seq_run(p.gpu, &s, 1);
+    backend_seq_same_logits(&want, &s);
+    same_blocks(&p, 0, 1);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    close_pair(&p);
+}
+
 /* Sinks and a window of the sequence; blocks that nobody sees are not in the table. */
 static void test_rotate(void **state)
 {
     static const uint32_t policies[][2] = {{4, 100}, {0, 64}, {33, 200}, {600, 300}, {512, 512}};
     for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
-        struct pair p = open_pair("llama/Q8_0", 1024, (struct tiny_backend_config){.kv_type = KERN_KV_F16});
+        struct pair p = open_pair(*state, 1024, (struct tiny_backend_config){.kv_type = KERN_KV_F16});
         struct backend_seq want, s;
         backend_seq_init(&want, p.cpu, 1300, 5, 0);
         backend_seq_init(&s, p.gpu, 1300, 5, 0);
@@ -407,7 +425,7 @@ static void test_identity(void **state)
 
 static void test_copy(void **state)
 {
-    struct pair p = open_pair("llama/Q4_0", 512, (struct tiny_backend_config){.kv_type = KERN_KV_Q8});
+    struct pair p = open_pair(*state, 512, (struct tiny_backend_config){.kv_type = KERN_KV_Q8});
     struct backend_seq want, s;
     const size_t bytes = kv_group_payload(&p.cpu->hparams.groups[0]);
     backend_seq_init(&want, p.cpu, 32, 5, 0);
@@ -500,8 +518,9 @@ int main(int argc, char **argv)
         "mamba2", "mamba2/Q8_0", "lfm2", "lfm2/Q8_0", "lfm2moe/Q8_0", "qwen35", "qwen35/Q8_0", "qwen35moe/Q8_0",
         "qwen3next/Q8_0", "granitehybrid/Q8_0", "granitehybrid-experts/Q8_0", "falcon-h1/Q8_0", "nemotron_h/Q8_0",
         "nemotron_h_moe/Q8_0",
-        /* refused ones */
-        "deepseek2"};
+        /* latent attention */
+        "deepseek2", "deepseek2/Q8_0", "deepseek2-older", "deepseek2-older/Q8_0", "minicpm3", "minicpm3/Q8_0",
+        "mistral4/Q8_0"};
     static const char *const encoders[] = {"bert",
                                            "bert/Q8_0",
                                            "bert-rank/Q8_0",
@@ -536,8 +555,13 @@ int main(int argc, char **argv)
     add(test_window_group, "a group of windows", "gemma3/Q8_0");
     add(test_window_group, "a group of windows, gemma4", "gemma4/Q8_0");
     add(test_window_group, "a group of windows, gemma3n", "gemma3n/Q8_0");
-    add(test_rotate, "sinks and windows", NULL);
-    add(test_copy, "copies", NULL);
+    add(test_long, "long, minicpm3", "minicpm3/Q8_0");
+    add(test_short, "short, deepseek2-lite", "deepseek2-lite");
+    add(test_short, "short, deepseek2-lite/Q8_0", "deepseek2-lite/Q8_0");
+    add(test_rotate, "sinks and windows", "llama/Q8_0");
+    add(test_rotate, "sinks and windows, deepseek2", "deepseek2/Q8_0");
+    add(test_copy, "copies", "llama/Q4_0");
+    add(test_copy, "copies, deepseek2", "deepseek2/Q8_0");
     add(test_identity, "the identity", NULL);
     return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);
 }

@@ -100,7 +100,8 @@ struct cuda_ring {
 /* Bytes of the terms of a row and block in shared memory: see one-sums.cuh. */
 #define CUDA_TERM_BYTES(halves, offset) (!(offset) ? 8 : (halves) ? 16 : 12)
 
-#define CUDA_ONE_THREADS 256 /* with 512, half of the registers are left, and decode is 5 to 12 % slower: H200 */
+#define CUDA_ONE_THREADS 320 /* eight warps that sum, one that adds, and one that fetches */
+#define CUDA_ONE_STAGES  2   /* at most */
 
 /* See matmul-batch.cu. */
 #define CUDA_BATCH_ROW    144
@@ -113,7 +114,7 @@ struct cuda_one {
     const float *row;        /* [k], or NULL */
     struct cuda_gated gated; /* f NULL: the products are the result; else it is f, of the products up and gate (0, 1) */
     struct cuda_ring ring;
-    uint32_t wave; /* panels whose sums there is room for; with gated even */
+    uint32_t stages; /* of sums */
 };
 
 /* The same of two types and one input: the first @ctas CTAs compute the first. */

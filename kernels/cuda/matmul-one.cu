@@ -2,24 +2,39 @@
 /*
  * Products of quantized types with one token, the norm before them, and the activation behind them. A CTA computes
  * every gridDim-th panel, or pair of panels of up and gate. Bulk copies bring the weights in pieces into a ring in
- * shared memory, the first ones while the kernels before still run. The warps share the blocks of a piece and leave the
- * exact sum of each row and block; then a thread of each row adds them in their order. Grid: up to one CTA of
- * CUDA_ONE_THREADS for each multiprocessor; shared memory: fit_one() of daemon/backend/cuda/products.c. Of sm_90 alone.
+ * shared memory, the first ones while the kernels before still run; one warp starts them. The first warps share the
+ * blocks of a piece and leave the exact sum of each row and block in a stage, for two panels at once. Another warp, a
+ * lane for each row of these, adds the sums of a stage in their order while the others compute the next one. Grid: up
+ * to one CTA of CUDA_ONE_THREADS for each multiprocessor; shared memory: fit_one() of daemon/backend/cuda/products.c.
+ * Of sm_90 alone.
  */
 #include "kernels/cuda/one-sums.cuh"
 #include "kernels/cuda/ring.cuh"
 
+/* A stage has its sums; it has been read. */
+__shared__ static uint64_t ready[CUDA_ONE_STAGES], taken[CUDA_ONE_STAGES];
+
 /* What lies in shared memory. */
 struct inside {
     struct input in;
-    uint8_t *ring;  /* [slots][slot bytes] */
-    uint8_t *terms; /* [wave][k / 32][terms_bytes]; before that two rows of a norm */
+    uint8_t *ring;   /* [slots][slot bytes] */
+    uint8_t *stages; /* [stages][two panels][blocks of a piece][terms_bytes]; before that two rows of a norm */
 };
 
 /* The share of CTA @cta of @ctas: panels in parts of CUDA_PIECE blocks. */
 struct share {
     uint32_t blocks, parts, panels, cta, ctas;
 };
+
+/* A place in a ring, of slots or of stages, and the parity of its use. */
+struct cursor {
+    uint32_t slot, odd;
+};
+
+__device__ static inline void advance(uint32_t n, struct cursor &c)
+{
+    if (++c.slot == n) c.slot = 0, c.odd ^= 1;
+}
 
 __device__ static inline struct share share_of(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
 {
@@ -48,18 +63,36 @@ __device__ static inline struct inside inside_of(const struct cuda_one &a)
     x.in.d = (float2 *)(x.in.q + nb * 8);
     x.in.s = (short2 *)(x.in.d + nb);
     x.ring = shared + a.ring.from;
-    x.terms = x.ring + a.ring.slots * a.ring.slot_bytes;
+    x.stages = x.ring + a.ring.slots * a.ring.slot_bytes;
     return x;
 }
 
-/* Fetch piece @n of the CTA's into slot @slot. The first parts of the first a.wave panels come first, then their second
- * ones. */
-__device__ static inline void fetch(const struct cuda_one &a, const struct share &s, const struct inside &x, uint32_t n,
-                                    uint32_t slot)
+/* A piece of the CTA's: part @part of panel @first + @i. Two panels take turns, as far as there are two. */
+struct piece {
+    uint32_t first, i, part;
+    struct cursor c; /* its slot */
+};
+
+/* Fetch pieces from @p on: up to @most, if there are so many; @again: into slots that had others. By one thread. */
+__device__ static inline void fetch(const struct cuda_one &a, const struct share &s, const struct inside &x,
+                                    struct piece &p, uint32_t most, bool again)
 {
-    const uint32_t wave = n / (a.wave * s.parts) * a.wave, width = min(a.wave, s.panels - wave);
-    const uint32_t in = n - wave * s.parts, part = in / width;
-    ring_fetch(a.m, panel_of(a, s, wave + in - part * width), part, x.ring + slot * a.ring.slot_bytes, slot);
+    for (uint32_t n = 0; n < most && p.first < s.panels; n++) {
+        if (again) bar_wait(&empty[p.c.slot], p.c.odd ^ 1);
+        ring_fetch(a.m, panel_of(a, s, p.first + p.i), p.part, x.ring + p.c.slot * a.ring.slot_bytes, p.c.slot);
+        advance(a.ring.slots, p.c);
+        if (++p.i < min(2u, s.panels - p.first)) continue;
+        p.i = 0;
+        if (++p.part == s.parts) p.part = 0, p.first += 2;
+    }
+}
+
+/* Where the terms of panel @i, 0 or 1, of a stage begin. */
+template <int S, bool M>
+__device__ static inline uint8_t *stage_at(const struct share &s, const struct inside &x, uint32_t stage, uint32_t i)
+{
+    const uint32_t panel = min((uint32_t)CUDA_PIECE, s.blocks) * terms_bytes<S, M>;
+    return x.stages + (stage * min(2u, s.panels) + i) * panel;
 }
 
 /* --- chains --- */
@@ -71,104 +104,122 @@ template <bool M> __device__ static inline float add_terms(const struct terms<M>
     return acc;
 }
 
-/* Of row @row; @t: the terms of the panel; @d: the blocks' scales. */
+/* acc += row @row of @blocks blocks; @t: their terms; @d: their scales. */
 template <int S, bool M>
-__device__ static inline float chain(const uint8_t *t, const float2 *d, uint32_t row, uint32_t blocks)
+__device__ static inline float chain(const uint8_t *t, const float2 *d, uint32_t row, uint32_t blocks, float acc)
 {
-    constexpr uint32_t batch = M ? 4 : 8, each = terms_bytes<S, M>;
-    const uint32_t whole = blocks / batch;
-    float acc = 0.0f;
-    struct terms<M> v[batch], next[batch];
-#pragma unroll
-    for (uint32_t n = 0; n < batch; n++)
-        if (whole) v[n] = get_terms<S, M>(t + n * each, row, d[n]);
-#pragma unroll 2
-    for (uint32_t b = 0; b < whole; b++) {
-        if (b + 1 < whole) t += batch * each, d += batch;
-#pragma unroll
-        for (uint32_t n = 0; n < batch; n++) next[n] = get_terms<S, M>(t + n * each, row, d[n]);
-#pragma unroll
-        for (uint32_t n = 0; n < batch; n++) acc = add_terms<M>(v[n], acc);
-#pragma unroll
-        for (uint32_t n = 0; n < batch; n++) v[n] = next[n];
-    }
-    if (whole) t += batch * each, d += batch;
-    for (uint32_t b = whole * batch; b < blocks; b++, t += each, d++)
-        acc = add_terms<M>(get_terms<S, M>(t, row, *d), acc);
+    constexpr uint32_t each = terms_bytes<S, M>;
+#pragma unroll(M ? 8 : 16)
+    for (uint32_t b = 0; b < blocks; b++) acc = add_terms<M>(get_terms<S, M>(t + b * each, row, d[b]), acc);
     return acc;
 }
 
-/* Of the panels [first, first + n) of the CTA. */
-template <int S, bool M>
-__device__ static inline void chains(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                     uint32_t first, uint32_t n)
+/* What becomes of the products: @acc of row @r of the CTA's panel @p. By all lanes of a warp. */
+__device__ static inline void give(const struct cuda_one &a, const struct share &s, uint32_t p, uint32_t r, float acc)
 {
-    for (uint32_t i = threadIdx.x; i < n * CUDA_ROWS; i += CUDA_ONE_THREADS) {
-        const uint32_t p = i / CUDA_ROWS, r = i % CUDA_ROWS, panel = panel_of(a, s, first + p);
-        const struct cuda_matrix &m = a.m.of[product_of(a.m, panel)];
-        const uint32_t row = (panel - m.panel0) * CUDA_ROWS + r;
-        const float acc = chain<S, M>(x.terms + p * s.blocks * terms_bytes<S, M>, x.in.d, r, s.blocks);
-        if (!a.gated.f) {
-            if (row < m.rows) m.out[row] = acc;
-            continue;
+    const uint32_t panel = panel_of(a, s, min(p, s.panels - 1));
+    const struct cuda_matrix &m = a.m.of[product_of(a.m, panel)];
+    const uint32_t row = (panel - m.panel0) * CUDA_ROWS + r;
+    if (!a.gated.f) {
+        if (p < s.panels && row < m.rows) m.out[row] = acc;
+        return;
+    }
+    const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
+    if (p % 2 == 0 && row < m.rows) a.gated.f[row] = gated(a.gated, a.gated.act, gate, acc, row);
+}
+
+/* What the warp does that adds. */
+template <int S, bool M>
+__device__ static inline void add_all(const struct cuda_one &a, const struct share &s, const struct inside &x)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, i = lane / CUDA_ROWS, r = lane % CUDA_ROWS;
+    struct cursor c = {0, 0};
+    for (uint32_t from = 0; from < s.panels; from += 2) {
+        float acc = 0.0f;
+        for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
+            bar_wait(&ready[c.slot], c.odd);
+            if (from + i < s.panels)
+                acc = chain<S, M>(stage_at<S, M>(s, x, c.slot, i), x.in.d + b, r,
+                                  min((uint32_t)CUDA_PIECE, s.blocks - b), acc);
+            __syncwarp();
+            if (lane == 0) bar_arrive(&taken[c.slot]);
+            advance(a.stages, c);
         }
-        const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
-        if (p % 2 == 0 && row < m.rows) a.gated.f[row] = gated(a.gated, a.gated.act, gate, acc, row);
+        give(a, s, from + i, r, acc);
     }
 }
 
-/* The sums and chains. */
+/* What the warps do that sum. */
 template <int W, int S, bool M, bool T>
-__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x)
+__device__ static inline void sum_all(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     const struct cuda_form f = known<W, S, M, T>(a.m.form);
     const uint32_t first = threadIdx.x / CUDA_WARP * OWN;
-    uint32_t next = a.ring.slots, slot = 0, odd = 0; /* next: the first piece that has not been fetched */
-    for (uint32_t from = 0; from < s.panels; from += a.wave) {
-        const uint32_t n = min(a.wave, s.panels - from);
-        if (from) __syncthreads();
+    struct cursor c = {0, 0}, to = {0, 1};
+    struct held own;
+    for (uint32_t from = 0; from < s.panels; from += 2) {
         for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
             const uint32_t blocks = min((uint32_t)OWN, s.blocks - min(b + first, s.blocks));
-            struct held own;
-            if (blocks == OWN) own = hold(x.in, b + first);
-            uint8_t *out = x.terms + (b + first) * terms_bytes<S, M>;
-            for (uint32_t i = 0; i < n; i++, next++, out += s.blocks * terms_bytes<S, M>) {
-                bar_wait(&full[slot], odd);
-                const uint8_t *piece = x.ring + slot * a.ring.slot_bytes;
+            if (blocks == OWN && (from == 0 || s.parts > 1)) own = hold(x.in, b + first);
+            bar_wait(&taken[to.slot], to.odd);
+            for (uint32_t i = 0; i < min(2u, s.panels - from); i++) {
+                uint8_t *out = stage_at<S, M>(s, x, to.slot, i) + first * terms_bytes<S, M>;
+                bar_wait(&full[c.slot], c.odd);
+                const uint8_t *piece = x.ring + c.slot * a.ring.slot_bytes;
                 if (blocks == OWN) add_own<W, S, M, T>(f, place_of(f, piece, first), own, out);
 #pragma unroll 1
                 for (uint32_t j = 0; blocks < OWN && j < blocks; j++)
                     add_block<W, S, M, T>(f, place_of(f, piece, first + j), x.in, b + first + j,
                                           out + j * terms_bytes<S, M>);
-                if (next < s.panels * s.parts && ring_release(slot, odd, WARPS)) fetch(a, s, x, next, slot);
-                if (++slot == a.ring.slots) slot = 0, odd ^= 1;
+                __syncwarp();
+                if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&empty[c.slot]);
+                advance(a.ring.slots, c);
             }
+            __syncwarp();
+            if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&ready[to.slot]);
+            advance(a.stages, to);
         }
-        __syncthreads();
-        chains<S, M>(a, s, x, from, n);
     }
 }
 
-template <int W, int S, bool M, bool T>
-__device__ static inline void one(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
+/* Before the input is there: barriers, and the first pieces, before @p. By one thread. */
+__device__ static inline void start(const struct cuda_one &a, const struct share &s, const struct inside &x,
+                                    struct piece &p)
 {
-    const struct share s = share_of(a, cta, ctas);
-    const struct inside x = inside_of(a);
-    if (threadIdx.x == 0) {
-        ring_init(a.ring, WARPS);
-        for (uint32_t i = 0; i < min(a.ring.slots, s.panels * s.parts); i++) fetch(a, s, x, i, i);
-    }
+    ring_init(a.ring, WARPS);
+    for (uint32_t i = 0; i < a.stages; i++) bar_init(&ready[i], WARPS), bar_init(&taken[i], 1);
+    bar_fence();
+    fetch(a, s, x, p, a.ring.slots, false);
+}
+
+/* The input, when it is there. */
+__device__ static inline void put_input(const struct cuda_one &a, const struct share &s, const struct inside &x)
+{
     struct eight w;
     if (a.norm.x) w = read_eight(a.norm.w, threadIdx.x, a.m.k);
     wait_before();
     if (a.norm.x)
-        put_norm(a.norm, w, x.in, (float *)x.terms);
+        put_norm(a.norm, w, x.in, (float *)x.stages);
     else if (a.row)
         put_row(a.row, a.m.k, x.in);
     else
         copy_codes(a.m.x, s.blocks, x.in);
     __syncthreads();
-    multiply<W, S, M, T>(a, s, x);
+}
+
+#define ADDS    (WARPS * CUDA_WARP)       /* the first thread of the warp that adds, */
+#define FETCHES ((WARPS + 1) * CUDA_WARP) /* and that which starts the copies */
+
+template <int W, int S, bool M, bool T>
+__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x,
+                                       struct piece &p)
+{
+    if (threadIdx.x < ADDS)
+        sum_all<W, S, M, T>(a, s, x);
+    else if (threadIdx.x < FETCHES)
+        add_all<S, M>(a, s, x);
+    else if (threadIdx.x == FETCHES)
+        fetch(a, s, x, p, UINT32_MAX, true);
 }
 
 #define ONE(name, width, scales, offset, table)                                                                        \
@@ -177,33 +228,44 @@ __device__ static inline void one(const struct cuda_one &a, uint32_t cta, uint32
     {                                                                                                                  \
         start_next();                                                                                                  \
         touch(a);                                                                                                      \
-        one<width, scales, offset, table>(a, blockIdx.x, gridDim.x);                                                   \
+        const struct share s = share_of(a, blockIdx.x, gridDim.x);                                                     \
+        const struct inside x = inside_of(a);                                                                          \
+        struct piece p = {};                                                                                           \
+        if (threadIdx.x == FETCHES) start(a, s, x, p);                                                                 \
+        put_input(a, s, x);                                                                                            \
+        multiply<width, scales, offset, table>(a, s, x, p);                                                            \
     }
 KINDS(ONE)
 
 /* The products of one of the types that files mix: see cuda_can_mix(). */
-__device__ static inline void one_of(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
+__device__ static inline void multiply_of(const struct cuda_one &a, const struct share &s, const struct inside &x,
+                                          struct piece &p)
 {
     switch (a.m.form.kind) {
     case CUDA_KIND(4, SUB, 1):
-        one<4, SUB, true, false>(a, cta, ctas);
+        multiply<4, SUB, true, false>(a, s, x, p);
         break;
     case CUDA_KIND(5, SUB, 1):
-        one<5, SUB, true, false>(a, cta, ctas);
+        multiply<5, SUB, true, false>(a, s, x, p);
         break;
     case CUDA_KIND(6, HALVES, 0):
-        one<6, HALVES, false, false>(a, cta, ctas);
+        multiply<6, HALVES, false, false>(a, s, x, p);
         break;
     }
 }
 
 /* Products of two types with the same input. */
-extern "C" __global__ void __launch_bounds__(CUDA_ONE_THREADS, 2) cuda_two(const __grid_constant__ struct cuda_two a)
+extern "C" __global__ void __launch_bounds__(CUDA_ONE_THREADS, 2) cuda_two(const __grid_constant__ struct cuda_two all)
 {
     start_next();
-    touch(a);
-    if (blockIdx.x < a.ctas)
-        one_of(a.of[0], blockIdx.x, a.ctas);
-    else
-        one_of(a.of[1], blockIdx.x - a.ctas, gridDim.x - a.ctas);
+    touch(all);
+    const bool last = blockIdx.x >= all.ctas;
+    const struct cuda_one &a = all.of[last];
+    const struct share s =
+        share_of(a, last ? blockIdx.x - all.ctas : blockIdx.x, last ? gridDim.x - all.ctas : all.ctas);
+    const struct inside x = inside_of(a);
+    struct piece p = {};
+    if (threadIdx.x == FETCHES) start(a, s, x, p);
+    put_input(a, s, x);
+    multiply_of(a, s, x, p);
 }

@@ -4,7 +4,7 @@
 #include "kernels/cuda/form.cuh"
 #include "kernels/cuda/one-input.cuh"
 
-#define WARPS (CUDA_ONE_THREADS / CUDA_WARP)
+#define WARPS (CUDA_ONE_THREADS / CUDA_WARP - 2) /* that sum */
 #define OWN   (CUDA_PIECE / WARPS) /* blocks of a piece that a warp computes: 8, a group */
 
 /* The sum of a row and block with its factor, and the second such pair of types with an offset. */

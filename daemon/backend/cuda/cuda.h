@@ -295,9 +295,8 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n);
 /* Find the kernels of attention. */
 int cuda_find_attention(struct cuda *c);
 
-/* All products have a kernel for the pass's only token, with @together panels in a CTA. Start them, with what comes
- * before them in @in. */
-bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, unsigned together);
+/* All products have a kernel for the pass's only token. Start them, with what comes before them in @in. */
+bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n);
 int cuda_multiply_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in);
 
 /* Some product needs f32 input. */

@@ -167,8 +167,7 @@ static bool one_kernel(const struct cuda_pass *p, const struct product *in, cons
 {
     const struct layer *w = p->cpu.w;
     return w->ffn_norm && cuda_usual_norms(&p->c->host->base.hparams) && !w->ffn_sub_norm &&
-           w->gate.type == w->up.type && w->gate.rows == w->up.rows && cuda_alone(p, in, 2, 2) &&
-           cuda_alone(p, down, 1, 1);
+           w->gate.type == w->up.type && w->gate.rows == w->up.rows && cuda_alone(p, in, 2) && cuda_alone(p, down, 1);
 }
 
 static int feed_forward_block(struct cuda_pass *p)

@@ -93,7 +93,7 @@ static int expand_queries(const struct cuda_pass *p)
                              .eps = s->rms_eps,
                              .residual = 1,
                              .k = s->mla.q_rank};
-    if (cuda_alone(p, &q, 1, 1)) return cuda_multiply_alone(p, &q, 1, &(struct cuda_one){.norm = norm});
+    if (cuda_alone(p, &q, 1)) return cuda_multiply_alone(p, &q, 1, &(struct cuda_one){.norm = norm});
     if (cpu_quantized(&q, 1))
         norm.q = cuda_acts_of(p, c->buf.latent.low_acts);
     else

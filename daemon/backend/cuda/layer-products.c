@@ -18,11 +18,10 @@ uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set
     return end;
 }
 
-bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, unsigned together)
+bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n)
 {
     bool all = p->n == 1;
-    for (uint32_t i = 0; all && i < n; i++)
-        all = cuda_one_fits(&p->c->kern.kinds[set[i].m->type], set[i].m->k, together);
+    for (uint32_t i = 0; all && i < n; i++) all = cuda_one_fits(&p->c->kern.kinds[set[i].m->type], set[i].m->k);
     return all;
 }
 
@@ -61,7 +60,7 @@ int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t
 {
     const struct cuda_acts x = cuda_acts_of(p, *acts);
     int r = 0;
-    if (cuda_alone(p, set, n, 1)) {
+    if (cuda_alone(p, set, n)) {
         const struct cuda_one in = {.m.x = x};
         return cuda_multiply_alone(p, set, n, &in);
     }
@@ -108,7 +107,7 @@ int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host->base.hparams;
     struct cuda_norm a = cuda_join_of(p, by);
-    if (by->w && cuda_usual_norms(s) && !shares_input(p, set) && cuda_alone(p, set, n, 1)) {
+    if (by->w && cuda_usual_norms(s) && !shares_input(p, set) && cuda_alone(p, set, n)) {
         struct cuda_one in = {.norm = a};
         /* all CTAs read the stream, so the joined one has another place */
         if (p->pending) in.norm.to = p->x = p->x == c->buf.kept ? c->buf.x : c->buf.kept;

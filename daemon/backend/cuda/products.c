@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_THREADS    256 /* or twice as many, where there are few CTAs */
+#define ONE_SHARED     (216u << 10) /* most shared memory of cuda_one_* */
+#define FEW_THREADS    256          /* or twice as many, where there are few CTAs */
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
 #define BATCH_SHARED   (216u << 10)
@@ -66,8 +67,8 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     name_kind(name, sizeof(name), "few", f);
     int r = cuda_kernel(d, &out->few, name, 0);
     name_kind(name, sizeof(name), "one", f);
-    if (!r && d->early) r = cuda_kernel(d, &out->one, name, CUDA_ONE_SHARED);
-    if (!r && d->early && cuda_can_mix(out->form.kind)) r = cuda_kernel(d, &out->two, "cuda_two", CUDA_ONE_SHARED);
+    if (!r && d->early) r = cuda_kernel(d, &out->one, name, ONE_SHARED);
+    if (!r && d->early && cuda_can_mix(out->form.kind)) r = cuda_kernel(d, &out->two, "cuda_two", ONE_SHARED);
     static const char *const batches[] = {"eight", "sixteen", "double"};
     for (size_t i = 0; !r && d->early && i < 3; i++) {
         name_kind(name, sizeof(name), batches[i], f);
@@ -183,49 +184,58 @@ static void count_panels(const struct cuda_kind *k, struct cuda_matmul *a)
     a->form = k->form;
 }
 
-/* Bytes of shared memory of cuda_one_*: of the activations; of a panel's sums; of a piece. */
+/* Bytes of shared memory of cuda_one_*: of the activations; of a stage of sums, of @panels panels; of a piece; of the
+ * rows of a norm, which lie where the stages are later. */
 static unsigned one_input(uint32_t k)
 {
     return (k / CUDA_WARP * (CUDA_WARP + 12) + 127) / 128 * 128;
 }
 
-static unsigned one_sums(const struct cuda_form *f, uint32_t k)
+static unsigned one_blocks(uint32_t k)
 {
-    return k / CUDA_WARP * CUDA_ROWS * CUDA_TERM_BYTES(f->kind == CUDA_KIND(2, PANEL_HALVES, 1), f->m);
+    return k / CUDA_WARP < CUDA_PIECE ? k / CUDA_WARP : CUDA_PIECE;
+}
+
+static unsigned one_stage(const struct cuda_form *f, uint32_t k, unsigned panels)
+{
+    return panels * one_blocks(k) * CUDA_ROWS * CUDA_TERM_BYTES(f->kind == CUDA_KIND(2, PANEL_HALVES, 1), f->m);
 }
 
 static unsigned one_piece(const struct cuda_form *f, uint32_t k)
 {
-    const unsigned blocks = k / CUDA_WARP;
-    return ((blocks < CUDA_PIECE ? blocks : CUDA_PIECE) >> f->shift) * f->group;
+    return (one_blocks(k) >> f->shift) * f->group;
 }
 
-bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned together)
+static unsigned one_rows(uint32_t k)
 {
-    const unsigned sums = together * one_sums(&k->form, columns), row = 2 * columns * (unsigned)sizeof(float);
-    return k->one && one_input(columns) + one_piece(&k->form, columns) + (sums > row ? sums : row) <= CUDA_ONE_SHARED;
+    return 2 * k * (unsigned)sizeof(float);
 }
 
-/* Divide shared memory of at most @ctas CTAs: as many pieces and sums as there is room for, up to all of a CTA. */
+bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns)
+{
+    const unsigned stage = one_stage(&k->form, columns, 2), rows = one_rows(columns);
+    return k->one && one_input(columns) + one_piece(&k->form, columns) + (stage > rows ? stage : rows) <= ONE_SHARED;
+}
+
+/* Divide shared memory of at most @ctas CTAs: stages of sums, and as many pieces as there is room for, up to all of a
+ * CTA. */
 static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
 {
-    const unsigned pieces = divide(a->m.k, CUDA_PIECE * CUDA_WARP), sums = one_sums(&a->m.form, a->m.k);
-    const unsigned row = a->norm.x ? 2 * a->m.k * (unsigned)sizeof(float) : 0;
+    const unsigned parts = divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
     const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
-    struct cuda_grid g = {units, 1, CUDA_ONE_THREADS, 0};
-    if (g.x > ctas) g.x = ctas;
-    a->wave = divide(units, g.x) * each;
-    a->ring.slots = a->wave * pieces < CUDA_SLOTS ? a->wave * pieces : CUDA_SLOTS;
-    a->ring.from = one_input(a->m.k);
-    a->ring.slot_bytes = one_piece(&a->m.form, a->m.k);
+    struct cuda_grid g = {units < ctas ? units : ctas, 1, CUDA_ONE_THREADS, 0};
+    const unsigned panels = divide(units, g.x) * each, stage = one_stage(&a->m.form, a->m.k, panels < 2 ? panels : 2);
+    a->stages = divide(panels, 2) * parts < CUDA_ONE_STAGES ? divide(panels, 2) * parts : CUDA_ONE_STAGES;
+    a->ring = (struct cuda_ring){one_input(a->m.k), panels * parts < CUDA_SLOTS ? panels * parts : CUDA_SLOTS,
+                                 one_piece(&a->m.form, a->m.k)};
     for (;;) {
-        const unsigned all = a->wave * sums, ring = a->ring.slots * a->ring.slot_bytes;
-        g.shared = a->ring.from + ring + (all > row ? all : row);
-        if (g.shared <= CUDA_ONE_SHARED || (a->wave == each && a->ring.slots == 1)) return g;
-        if (a->wave > each && (all > ring || a->ring.slots == 1))
-            a->wave = divide(a->wave, 2 * each) * each;
-        else
+        const unsigned sums = a->stages * stage;
+        g.shared = a->ring.from + a->ring.slots * a->ring.slot_bytes + (sums > rows ? sums : rows);
+        if (g.shared <= ONE_SHARED || a->ring.slots + a->stages <= 2) return g;
+        if (a->ring.slots > 2 || a->stages == 1)
             a->ring.slots--;
+        else
+            a->stages--;
     }
 }
 

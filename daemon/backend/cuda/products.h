@@ -7,9 +7,8 @@
 #include "kernels/kernels.h"
 #include <stdbool.h>
 
-#define CUDA_ONE_SHARED (216u << 10) /* most shared memory of cuda_one_* */
-#define CUDA_FEW_MOST   64           /* most tokens for which the kernels for few are used, without bulk copies */
-#define CUDA_NARROW     256          /* most tokens whose activations are not wide */
+#define CUDA_FEW_MOST 64  /* most tokens for which the kernels for few are used, without bulk copies */
+#define CUDA_NARROW   256 /* most tokens whose activations are not wide */
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
@@ -47,10 +46,9 @@ enum cuda_which {
 /* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);
 
-/* cuda_multiply_one can be used for matrices of @columns columns, where a CTA needs @together panels at once: 1, or 2
- * for the products gate and up with their activation. It starts the products of one token; @a->m as above, ring and
- * wave are set. */
-bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns, unsigned together);
+/* cuda_multiply_one can be used for matrices of @columns columns. It starts the products of one token; @a->m as above,
+ * ring and stages are set. */
+bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns);
 int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a);
 
 /* The same of matrices of two types, whose kinds have @two. */

@@ -317,7 +317,7 @@ static void alone(enum kern_type t, unsigned rows, size_t k, enum stuff stuff, u
     struct products p = random_products(t, rows, k, stuff, n_products);
     struct kern_acts x;
     fill_acts(&x, t, 1, k, stuff);
-    if (cuda_one_fits(&p.kind, (uint32_t)k, 2)) {
+    if (cuda_one_fits(&p.kind, (uint32_t)k)) {
         struct cuda_one a;
         p.a.n = 1;
         poison(&p, 1);

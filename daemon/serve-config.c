@@ -228,7 +228,7 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"threads", 0, "N", set_small_count, "compute threads (default: cores, or CPU quota)", FIELD(engine.threads),
      LIFE_START},
-    {"device", 0, "DEVICE", set_device, "cpu, auto, cuda or cuda:N (default: cpu)", FIELD(device), LIFE_START},
+    {"device", 0, "DEVICE", set_device, "cpu, auto, cuda, cuda:N or cuda:N,N… (default: cpu)", FIELD(device), LIFE_START},
     {"numa", 0, "YES|NO", set_unless, "spread work over NUMA nodes (default: yes)", FIELD(engine.no_numa), LIFE_START},
     {"nice", 0, "N", set_nice, "nice value of the threads that compute (default: 0)", FIELD(engine.nice), LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),

@@ -49,7 +49,7 @@ int backend_probe(const struct device_choice *c, bool start)
     int r = c->kind == DEVICE_CPU ? 0 : error_say(-ENODEV, NO_CUDA);
     for (size_t i = 1; r && backend_types[0] && backend_types[i]; i++)
         if (same_kind(backend_types[i], c->kind))
-            r = backend_types[i]->probe ? backend_types[i]->probe(c->number, start) : 0;
+            r = backend_types[i]->probe ? backend_types[i]->probe(c, start) : 0;
     return r;
 }
 

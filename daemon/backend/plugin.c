@@ -76,11 +76,11 @@ static int plugin_is_packed(const struct gguf *g, const char *packed_dir)
     return r ? r : type->is_packed(g, packed_dir);
 }
 
-static int plugin_probe(uint32_t number, bool start)
+static int plugin_probe(const struct device_choice *c, bool start)
 {
     const struct backend_type *type = NULL;
     int r = load(&type);
-    return r ? r : type->probe(number, start);
+    return r ? r : type->probe(c, start);
 }
 
 const struct backend_type backend_cuda_plugin = {.name = "cuda",

@@ -22,7 +22,7 @@ static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,
                             "      --depth LIST     tokens already in each sequence (default: 0)\n"
                             "      --rows LIST      also measure passes of 1 to 32 tokens of one sequence\n"
                             "      --numa YES|NO    spread over NUMA nodes, as serve does (default: yes)\n"
-                            "      --device DEVICE  auto, cpu, cuda or cuda:N (default: cpu)\n"
+                            "      --device DEVICE  auto, cpu, cuda, cuda:N or cuda:N,N… (default: cpu)\n"
                             "      --roofline       also print bytes read and the time per operation\n"
                             "      --plot FILE      also write a plot as SVG\n"
                             "      --json           print one JSON object instead of a table\n"

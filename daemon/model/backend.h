@@ -206,8 +206,8 @@ struct backend_type {
     int (*check)(const struct gguf *g, const struct hparams *h, size_t *bytes);
     /* As backend_is_packed. */
     int (*is_packed)(const struct gguf *g, const char *packed_dir);
-    /* As backend_probe, for device @number; NULL: there is always one. */
-    int (*probe)(uint32_t number, bool start);
+    /* As backend_probe; NULL: there is always a device. */
+    int (*probe)(const struct device_choice *c, bool start);
 };
 
 /* The backends of this program, NULL behind the last (daemon/backend/backends.c). A program that defines the table
@@ -218,9 +218,9 @@ extern const struct backend_type *const backend_types[];
  * the table has no such backend. */
 int backend_find(const struct backend_type **out, const char *name);
 
-/* Load the driver of the device of @c, which may lie where a sandbox lets nothing be read later. With @start, find out
- * whether the device can be used: the driver starts, with threads of its own. 0; -ENODEV and the error message: why it
- * cannot be used. Of DEVICE_AUTO, the first one that can be. */
+/* Load the driver of the devices of @c, which may lie where a sandbox lets nothing be read later. With @start, find out
+ * whether there are these devices: the driver starts, with threads of its own. 0; -ENODEV and the error message: why they
+ * cannot be used. */
 int backend_probe(const struct device_choice *c, bool start);
 
 /* Load the weights of @g with the backend that @c names, or with that of its device: the first of the table is the

@@ -262,7 +262,7 @@ _hobd() {
 --block --step-ms --load --stretch --requests --plot --mmproj --adapter-of"
     case $option in
     -m | --model | --draft) _hob_models; return ;;
-    --device) _hob_offer cpu auto cuda; return ;;
+    --device) _hob_offer cpu auto cuda cuda:0 cuda:0,1; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
     --speculate) _hob_offer auto off lookup draft; return ;;

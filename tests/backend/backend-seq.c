@@ -17,6 +17,7 @@ struct backend *tiny_backend(const struct gguf *g, const struct tiny_backend_con
     size_t block = (size_t)s.groups[0].n_layers * backend_kv_bytes(&s, c->kv_type, 0);
     const uint64_t states = hparams_state(&s) ? TINY_STATES * hparams_state(&s)->state_bytes : 0;
     struct backend_config config = {.backend = c->backend,
+                                    .device = c->device,
                                     .threads = c->threads ? c->threads : 1,
                                     .ctx = ctx,
                                     .kv_type = c->kv_type,

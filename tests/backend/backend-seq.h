@@ -11,7 +11,8 @@ struct tiny_backend_config {
     enum kern_kv kv_type;
     const char *packed_dir;
     bool window_group;
-    const char *backend; /* NULL: the CPU's */
+    const char *backend;         /* NULL: the CPU's */
+    struct device_choice device; /* of that backend */
 };
 
 /* A backend with the weights of @g. Fails the test on error; the caller frees it before it closes @g. */

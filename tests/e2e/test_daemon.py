@@ -158,6 +158,8 @@ def test_two_daemons_on_one_socket(home):
     (["-m", "nosuch"], 1, "nosuch"), (["-m", "/nowhere/x.gguf"], 1, "/nowhere/x.gguf"), (["--threads", "100000"], 2, "threads"),
     (["--nice", "20"], 2, "nice"), (["--nice", "-21"], 2, "nice"), (["--nice", "--5"], 2, "nice"), (["--nice", ""], 2, "nice"), (["--numa", "2"], 2, "numa"),
     (["--device", "gpu"], 2, "gpu"), (["--device", "cuda:"], 2, "cuda:"), (["--device", "cuda:100"], 2, "cuda:100"), (["--device", "cuda:99"], 1, "cuda"),
+    (["--device", "cuda:0,"], 2, "device 'cuda:0,' is none of"), (["--device", "cuda:1,0,1"], 2, "has the number 1 twice"), (["--device", "cuda:0,1,2,3,4"], 2, "has more than 4 numbers"),
+    (["--device", "cuda:0,99"], 1, "cuda"),
     (["--socket", "/tmp/" + "x" * 200], 1, "limit"), (["--kv-bytes", "1K"], 1, "kv"),
 ])
 def test_bad_options(home, args, code, say):

@@ -74,6 +74,27 @@ def test_a_start_without_a_gpu(home, model, cpu, settings, part):
     assert part in d.log.read_text()[len(log):]
 
 
+TWO = [("devices=1", "there is no CUDA device 1; there are 1"), ("devices=2,memory=8", "fake, sm_90, cuda:0: layers 0 to 0 and the buffers need "),
+       ("devices=2,fail1=cuMemAlloc:7:2", "fake, sm_90, cuda:1: no device memory for the buffers of a step")]
+
+
+@pytest.mark.parametrize("settings,part", TWO)
+def test_a_start_without_one_of_two_gpus(home, model, settings, part):
+    d = start(home, model, "cuda:0,1", settings, wait=False)
+    assert d.wait(20) == 1
+    assert part in d.log.read_text()
+
+
+def test_two_gpus_of_which_one_fails(home, model, cpu):
+    """The status names both; after the failure of the second one the CPU's."""
+    d = start(home, model, "cuda:0,1", "devices=2,fail=cuMemcpyPeerAsync:1:700")
+    assert b"fake, sm_90 (cuda:0,1)" in home.hob("status", "--json").stdout
+    assert ask(home, d) == cpu
+    assert "the GPU has failed: fake, sm_90, cuda:1: a copy from another device: " in d.log.read_text()
+    d.terminate()
+    assert d.wait(20) == 0
+
+
 def test_no_driver_leaves_the_sandbox_closed(home, model):
     """Also the driver's thread, and all others, are in it."""
     for settings in ("devices=0", ""):

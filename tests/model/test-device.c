@@ -14,26 +14,47 @@ static void test_names(void **state)
 {
     static const struct {
         const char *name;
-        enum device_kind kind;
-        uint32_t number;
-    } good[] = {{"cpu", DEVICE_CPU, 0},     {"auto", DEVICE_AUTO, 0},   {"cuda", DEVICE_CUDA, 0},
-                {"cuda:0", DEVICE_CUDA, 0}, {"cuda:7", DEVICE_CUDA, 7}, {"cuda:15", DEVICE_CUDA, 15}};
+        struct device_choice is;
+    } good[] = {{"cpu", {DEVICE_CPU, 0, {0}}},
+                {"auto", {DEVICE_AUTO, 0, {0}}},
+                {"cuda", {DEVICE_CUDA, 0, {0}}},
+                {"cuda:0", {DEVICE_CUDA, 1, {0}}},
+                {"cuda:7", {DEVICE_CUDA, 1, {7}}},
+                {"cuda:15", {DEVICE_CUDA, 1, {15}}},
+                {"cuda:0,1", {DEVICE_CUDA, 2, {0, 1}}},
+                {"cuda:3,12,0", {DEVICE_CUDA, 3, {3, 12, 0}}},
+                {"cuda:3,2,1,0", {DEVICE_CUDA, 4, {3, 2, 1, 0}}}};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-        struct device_choice c = {DEVICE_CUDA, 99};
+        struct device_choice c = {DEVICE_CUDA, 1, {99}};
         assert_int_equal(device_parse(&c, good[i].name), 0);
-        assert_int_equal(c.kind, good[i].kind);
-        assert_int_equal(c.number, good[i].number);
+        assert_memory_equal(&c, &good[i].is, sizeof(c));
     }
 }
 
 static void test_others(void **state)
 {
-    static const char *const bad[] = {"",        "CPU",     "cpu ",     "cuda:", "cuda:x",
-                                      "cuda:1x", "cuda:-1", "cuda:100", "cuda0", "gpu"};
+    static const char *const bad[][2] = {{"", "is none of"},
+                                         {"CPU", "is none of"},
+                                         {"cpu ", "is none of"},
+                                         {"cuda:", "is none of"},
+                                         {"cuda:x", "is none of auto, cpu, cuda, cuda:N and cuda:N,N"},
+                                         {"cuda:1x", "is none of"},
+                                         {"cuda:-1", "is none of"},
+                                         {"cuda:100", "is none of"},
+                                         {"cuda0", "is none of"},
+                                         {"cuda,1", "is none of"},
+                                         {"cuda:0,", "is none of"},
+                                         {"cuda:,0", "is none of"},
+                                         {"cuda:0,,1", "is none of"},
+                                         {"cuda:0, 1", "is none of"},
+                                         {"cuda:0;1", "is none of"},
+                                         {"cuda:1,0,01", "has the number 1 twice"},
+                                         {"cuda:0,1,2,3,4", "has more than 4 numbers"},
+                                         {"gpu", "is none of"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct device_choice c;
-        assert_int_equal(device_parse(&c, bad[i]), -EINVAL);
-        assert_non_null(strstr(error_text(-EINVAL), "is none of auto, cpu, cuda and cuda:N"));
+        assert_int_equal(device_parse(&c, bad[i][0]), -EINVAL);
+        assert_non_null(strstr(error_text(-EINVAL), bad[i][1]));
     }
 }
 

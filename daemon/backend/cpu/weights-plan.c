@@ -96,7 +96,11 @@ int weights_plan(struct weights_plan *p)
     }
     int r = want_embedding(p);
     if (!r) r = weights_want_encoder(p);
-    for (uint32_t l = 0; !r && l < p->s->n_layers; l++) r = want_layer(p, l);
+    for (uint32_t l = 0; !r && l < p->s->n_layers; l++) {
+        if (p->begin) p->begin[l] = p->size;
+        r = want_layer(p, l);
+    }
+    if (p->begin) p->begin[p->s->n_layers] = p->size;
     if (!r) r = weights_want_head(p);
     if (!r && !p->s->desc->encoder.outer_norms) r = want_output_norm(p);
     if (!r && p->s->desc->block.output_bias)

@@ -29,6 +29,7 @@ struct weights_plan {
     size_t size;                /* bytes of the image */
     size_t tensors;             /* of the file that the items are made of */
     uint64_t source;            /* bytes in the file */
+    size_t *begin;              /* [layers + 1] where each layer begins in the image, and the last one ends; or NULL */
 };
 
 /* The matrix "blk.@l.@which.weight", @rows of @k values, to *m. Errors as those of weights_plan. */

@@ -232,14 +232,15 @@ static int fill(struct weights_plan *p, uint8_t *mem, struct compute_pool *pool,
     return 0;
 }
 
-/* Allocate w->layers and *items, and plan. The caller frees *items, also on error. */
+/* Allocate w->layers and *items, and plan. The caller frees *items, also on error. @begin: as in struct weights_plan.
+ */
 static int make_plan(struct weights_plan *p, struct weights *w, const struct gguf *g, const struct hparams *s,
-                     struct weights_item **items)
+                     struct weights_item **items, size_t *begin)
 {
     *w = (struct weights){.g = g};
     *items = calloc(WEIGHTS_LAYER_ITEMS * (size_t)s->n_layers + WEIGHTS_OTHER_ITEMS, sizeof(**items));
     w->layers = calloc(s->n_layers, sizeof(*w->layers));
-    *p = (struct weights_plan){.w = w, .g = g, .s = s, .items = *items};
+    *p = (struct weights_plan){.w = w, .g = g, .s = s, .items = *items, .begin = begin};
     if (!*items || !w->layers) return error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);
     return weights_plan(p);
 }
@@ -251,7 +252,7 @@ int weights_load(struct weights *w, const struct gguf *g, const struct hparams *
     struct weights_item *items = NULL;
     struct weights_plan p;
     uint8_t *mem = NULL;
-    int r = make_plan(&p, w, g, s, &items);
+    int r = make_plan(&p, w, g, s, &items, NULL);
     w->items = items;
     w->n_items = p.n;
     if (!r) r = tabulate(&p);
@@ -270,14 +271,23 @@ int weights_load(struct weights *w, const struct gguf *g, const struct hparams *
     return 0;
 }
 
-int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes)
+int weights_layers(const struct gguf *g, const struct hparams *s, size_t *begin)
 {
     _cleanup_(freep) struct weights_item *items = NULL;
     struct weights w;
     struct weights_plan p;
-    int r = make_plan(&p, &w, g, s, &items);
-    if (!r) *bytes = p.size;
+    int r = make_plan(&p, &w, g, s, &items, s->mtp.first ? NULL : begin);
+    if (!r) begin[s->n_layers + 1] = p.size;
     weights_fini(&w);
+    return r;
+}
+
+int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes)
+{
+    _cleanup_(freep) size_t *begin = calloc(s->n_layers + 2, sizeof(*begin));
+    if (!begin) return error_say(-ENOMEM, "%s: out of memory", gguf_path(g));
+    int r = weights_layers(g, s, begin);
+    if (!r) *bytes = begin[s->n_layers + 1];
     return r;
 }
 

@@ -165,6 +165,11 @@ int weights_model(const struct weights *w, struct fingerprint *out);
 /* Check the tensors as weights_load does, without reading their data. On 0 *bytes is the memory they need. */
 int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes);
 
+/* The same; then begin[l] is where layer l begins in the image. A layer ends where the next one begins, the last one at
+ * begin[n_layers]; begin[n_layers + 1] is the size of the image. The output matrix comes before the layers. Not of an
+ * MTP layer. */
+int weights_layers(const struct gguf *g, const struct hparams *s, size_t *begin);
+
 /* Write the embedding of @token (< vocab) to out[dim]. */
 void weights_embed(const struct weights *w, uint32_t token, float *out);
 

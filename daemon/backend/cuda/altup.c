@@ -97,14 +97,22 @@ int cuda_laurel(const struct cuda_pass *p)
     return r ? r : cuda_norm_side(p, c->buf.h, c->buf.altup.side, p->cpu.w->altup.laurel_norm);
 }
 
+int cuda_altup_join(struct cuda_pass *p)
+{
+    struct cuda_altup a = step_of(p);
+    a.h = p->c->buf.h;
+    a.post = cuda_weight(p->c, p->post);
+    p->pending = false;
+    return start(p, p->c->kern.altup.join, &a);
+}
+
 int cuda_altup_end(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
     const struct product out = {&c->host->weights.altup_out, NULL};
     struct cuda_altup a = step_of(p);
     a.h = c->buf.h;
-    a.post = cuda_weight(c, p->post);
-    int r = start(p, c->kern.altup.join, &a);
+    int r = cuda_altup_join(p);
     if (cpu_quantized(&out, 1)) a.q = cuda_acts_of(p, c->buf.h_acts);
     for (a.stream = 1; !r && a.stream < a.count; a.stream++) {
         const struct matrix m = matrix_of(out.m, a.stream);
@@ -112,7 +120,6 @@ int cuda_altup_end(struct cuda_pass *p)
         if (!r) r = cuda_products(p, &(struct product){&m, a.side}, 1, c->buf.h, &c->buf.h_acts);
         if (!r) r = start(p, c->kern.altup.end, &a);
     }
-    p->pending = false;
     return r;
 }
 

@@ -187,34 +187,49 @@ int cuda_init_buffers(struct cuda *c)
     struct carver at = {c->buf.mem, 0};
     lay_out(&c->buf, &at, &b->hparams, padded(tokens), c->attn_rows, c->logit_rows);
     r = clear_counters(c);
-    for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
-        if (c->host->kv[g].size) r = cuda_alloc(&c->device, (void **)&c->kv[g], c->host->kv[g].size, "the KV pool");
-    if (!r) r = cuda_alloc_host(&c->device, (void **)&c->best, c->logit_rows * sizeof(*c->best));
+    cuda_take_kv(c);
+    for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++) {
+        struct cuda_kv_part *kv = &c->kv[g];
+        const size_t all = kv->layers * c->host->kv[g].blocks * kv->stride;
+        if (all) r = cuda_alloc(&c->device, (void **)&kv->mem, all, "the KV pool");
+    }
+    if (r || c->next) return r;
+    r = cuda_alloc_host(&c->device, (void **)&c->best, c->logit_rows * sizeof(*c->best));
     /* without pinned memory only speed is lost */
     if (!r &&
         cuda_alloc_host(&c->device, (void **)&c->staging, (size_t)c->logit_rows * b->hparams.vocab * sizeof(float)))
         c->staging = NULL;
-    c->tables = calloc(tokens, KV_GROUPS_MAX * sizeof(*c->tables));
-    bool none = !c->tables;
+    return r;
+}
+
+int cuda_init_batch(struct cuda_backend *x)
+{
+    const uint32_t tokens = x->host.base.config.batch_tokens;
+    x->tables = calloc(tokens, KV_GROUPS_MAX * sizeof(*x->tables));
+    bool none = !x->tables;
     for (uint32_t v = 0; v < CUDA_VIEWS; v++) {
-        c->views[v].waves = calloc(tokens, sizeof(*c->views[v].waves));
-        none |= !c->views[v].waves;
+        x->views[v].waves = calloc(tokens, sizeof(*x->views[v].waves));
+        none |= !x->views[v].waves;
     }
-    return r || !none ? r : error_say(-ENOMEM, "out of memory for the CUDA backend");
+    for (uint32_t i = 0; i < x->n; i++) x->devices[i].views = x->views, x->devices[i].tables = x->tables;
+    return none ? error_say(-ENOMEM, "out of memory for the CUDA backend") : 0;
+}
+
+void cuda_fini_batch(struct cuda_backend *x)
+{
+    free(x->tables);
+    for (uint32_t v = 0; v < CUDA_VIEWS; v++) free(x->views[v].waves);
 }
 
 void cuda_fini_buffers(struct cuda *c)
 {
-    if (c->device.context) {
-        cuda_free(&c->device, c->buf.mem);
-        for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) cuda_free(&c->device, c->kv[g]);
-        cuda_free(&c->device, c->notes.device);
-        cuda_free_host(&c->device, c->notes.host);
-        cuda_free_host(&c->device, c->staging);
-        cuda_free_host(&c->device, c->best);
-    }
-    free(c->tables);
-    for (uint32_t v = 0; v < CUDA_VIEWS; v++) free(c->views[v].waves);
+    if (!c->device.context) return;
+    cuda_free(&c->device, c->buf.mem);
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) cuda_free(&c->device, c->kv[g].mem);
+    cuda_free(&c->device, c->notes.device);
+    if (!c->first) cuda_free_host(&c->device, c->notes.host);
+    cuda_free_host(&c->device, c->staging);
+    cuda_free_host(&c->device, c->best);
 }
 
 /* --- kernels --- */

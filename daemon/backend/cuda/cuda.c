@@ -3,26 +3,30 @@
 #include "daemon/backend/cuda/cuda.h"
 #include "daemon/backend/backends.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
 #include <stdlib.h>
 
-#define SPAN  ((size_t)64 << 20)  /* bytes of weights that are copied at once */
-#define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
+#define SPAN ((size_t)64 << 20) /* bytes of weights that are copied at once */
 
-#define TOKENS       2048 /* of a step, unless they are configured: at most, */
-#define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
+/* Free what a device has, but for the device. */
+static void empty(struct cuda_backend *x, struct cuda *c)
+{
+    c->device.driver->cuCtxSetCurrent(c->device.context); /* a message that is set stays */
+    cuda_forget_graphs(c);
+    if (!c->first && x->pinned) c->device.driver->cuMemHostUnregister(x->host.scratch.x);
+    cuda_fini_buffers(c);
+    for (uint32_t i = 0; i < 2; i++) cuda_free(&c->device, c->weights[i].mem);
+}
 
 static struct backend *cuda_backend_free(struct backend *b)
 {
     struct cuda_backend *x = (struct cuda_backend *)b;
-    struct cuda *c = &x->part;
-    if (atomic_load(&x->failed)) c->device.context = NULL; /* its memory is freed when the process ends */
-    if (c->device.context) c->device.driver->cuCtxSetCurrent(c->device.context); /* a message that is set stays */
-    if (c->device.context) cuda_forget_graphs(c);
-    if (c->device.context && x->pinned) c->device.driver->cuMemHostUnregister(x->host.scratch.x);
-    cuda_fini_buffers(c);
-    if (c->device.context) cuda_free(&c->device, c->weights);
-    cuda_device_close(&c->device);
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct cuda *c = &x->devices[i];
+        if (atomic_load(&x->failed)) c->device.context = NULL; /* its memory is freed when the process ends */
+        if (c->device.context) empty(x, c);
+    }
+    for (uint32_t i = 0; i < x->n; i++) cuda_device_close(&x->devices[i].device);
+    cuda_fini_batch(x);
     cpu_close(&x->host);
     free(x);
     return NULL;
@@ -30,73 +34,49 @@ static struct backend *cuda_backend_free(struct backend *b)
 
 static int upload_weights(struct cuda *c)
 {
-    const struct weights *w = &c->host->weights;
-    int r = cuda_alloc(&c->device, (void **)&c->weights, w->table.size, "the weights");
-    for (size_t i = 0; !r && i < w->table.size; i += SPAN) {
-        const size_t n = w->table.size - i < SPAN ? w->table.size - i : SPAN;
-        r = cuda_upload(&c->device, c->weights + i, (const uint8_t *)w->mem + i, n);
+    const uint8_t *image = c->host->weights.mem;
+    int r = 0;
+    for (uint32_t n = 0; !r && n < 2; n++) {
+        struct cuda_weights *w = &c->weights[n];
+        if (w->to > w->from) r = cuda_alloc(&c->device, (void **)&w->mem, w->to - w->from, "the weights");
+        for (size_t i = w->from; !r && i < w->to; i += SPAN)
+            r = cuda_upload(&c->device, w->mem + (i - w->from), image + i, w->to - i < SPAN ? w->to - i : SPAN);
     }
     return r ? r : cuda_wait(&c->device);
 }
 
 /* The rows that the host embeds are copied in each pass. Where the kernel refuses to pin them, only speed is lost. */
-static void pin_rows(struct cuda_backend *x)
+static int pin_rows(struct cuda_backend *x)
 {
+    const struct cuda_device *d = &x->devices[0].device;
     const size_t bytes = (size_t)x->host.base.config.batch_tokens * x->host.base.hparams.dim * sizeof(float);
-    x->pinned = !x->part.device.driver->cuMemHostRegister(x->host.scratch.x, bytes, 0);
+    int r = cuda_device_use(d);
+    if (!r) x->pinned = !d->driver->cuMemHostRegister(x->host.scratch.x, bytes, 0);
+    return r;
 }
 
-/* Products and attention of 2048 tokens keep all multiprocessors busy; a step of them takes less time than one of
- * BACKEND_TOKENS on a CPU. Fewer, where their buffers would need a large part of the memory that is @left. */
-static uint32_t default_tokens(const struct hparams *s, uint32_t ctx, size_t left)
+static int fill(struct cuda *c)
 {
-    uint32_t rows[2], n = TOKENS;
-    while (n > BACKEND_TOKENS && cuda_buffers_bytes(s, n, ctx, &rows[0], &rows[1]) > left / TOKENS_SHARE) n /= 2;
-    return n;
-}
-
-/* KV takes what the weights and the buffers leave of the device's memory, at most. */
-static int limit_memory(const struct cuda *c, const struct gguf *g, const struct hparams *s,
-                        struct backend_config *config)
-{
-    size_t left = 0, all = 0, weights = 0;
-    uint32_t rows[2];
-    const uint32_t ctx = config->ctx && config->ctx < s->ctx ? config->ctx : s->ctx;
-    int r = weights_check(g, s, &weights);
-    if (!r) r = cuda_result(&c->device, c->device.driver->cuMemGetInfo(&left, &all), "memory");
-    if (r) return r;
-    if (!config->batch_tokens) config->batch_tokens = default_tokens(s, ctx, left);
-    const size_t texts = s->embedding.whole ? config->batch_tokens * backend_kv_bytes(s, KERN_KV_F32, 0) : 0;
-    const size_t used = weights + texts + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
-    if (used >= left)
-        return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
-                         c->device.name, used >> 20, left >> 20);
-    if (config->kv_bytes > left - used) {
-        log_info("%s: the KV pool is limited to %zu MiB, what the device has left", c->device.name,
-                 (left - used) >> 20);
-        config->kv_bytes = left - used;
-    }
-    return 0;
+    int r = cuda_device_use(&c->device);
+    if (!r) r = upload_weights(c);
+    if (!r) r = cuda_init_buffers(c);
+    return r ? r : cuda_find_kernels(c);
 }
 
 static int open_all(struct cuda_backend *x, const struct gguf *g, const struct backend_config *given)
 {
     struct backend_config config = *given;
-    struct cuda *c = &x->part;
     struct hparams s;
     if (given->mtp_of) return error_say(-EOPNOTSUPP, "an MTP layer cannot be computed on a GPU yet");
-    c->host = &x->host;
     x->tokens_given = config.batch_tokens;
     int r = hparams_read(&s, g);
     if (!r) r = cuda_supports(g, &s);
-    if (!r) r = cuda_device_open(&c->device, config.device.number);
-    if (!r) r = limit_memory(c, g, &s, &config);
+    if (!r) r = cuda_open_devices(x, g, &s, &config);
     x->host.kv_apart = true;
     if (!r) r = cpu_open(&x->host, g, &config);
-    if (!r) r = upload_weights(c);
-    if (!r) r = cuda_init_buffers(c);
-    if (!r) pin_rows(x);
-    return r ? r : cuda_find_kernels(c);
+    if (!r) r = cuda_init_batch(x);
+    for (uint32_t i = 0; !r && i < x->n; i++) r = fill(&x->devices[i]);
+    return r ? r : pin_rows(x);
 }
 
 static int cuda_backend_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
@@ -120,7 +100,7 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     x->ops.picks = true;
     x->ops.free = cuda_backend_free;
     b->ops = &x->ops;
-    b->isa = x->part.device.name;
+    b->isa = x->name;
     *out = b;
     return 0;
 }
@@ -136,12 +116,14 @@ static int is_packed(const struct gguf *g, const char *dir)
     return backend_cpu.is_packed(g, dir);
 }
 
-static int probe(uint32_t number, bool start)
+static int probe(const struct device_choice *c, bool start)
 {
     const struct cuda_driver *d;
     if (!start) return cuda_driver_load();
     int r = cuda_driver(&d);
-    return r ? r : cuda_check_number(d, number);
+    if (!r && !c->n) r = cuda_check_number(d, 0);
+    for (uint32_t i = 0; !r && i < c->n; i++) r = cuda_check_number(d, c->number[i]);
+    return r;
 }
 
 const struct backend_type backend_cuda = {

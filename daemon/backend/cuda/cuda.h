@@ -12,6 +12,7 @@
 #include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/state-args.h"
 #include "kernels/cuda/variant-args.h"
+#include <assert.h>
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
@@ -92,7 +93,7 @@ struct cuda_buffers {
 
 /* What the host tells the device about a batch: arrays one behind the other, copied at once. */
 struct cuda_notes {
-    uint8_t *host, *device; /* [size] */
+    uint8_t *host, *device; /* [size]; the host's are those of the first device */
     size_t size, used;
 };
 
@@ -163,34 +164,61 @@ struct cuda_shape {
 struct cuda_graph {
     struct cuda_shape shape;
     CUgraphExec exec; /* NULL: none */
+    float *x;         /* the residual stream behind it */
     uint64_t used;    /* when, in passes */
 };
 
-/* What a device has of the model. */
+/* Bytes [from, to) of the image of the weights. */
+struct cuda_weights {
+    uint8_t *mem;
+    size_t from, to;
+};
+
+/* The KV blocks of a group in consecutive layers, or states. A block that the host has, of all layers, has those of
+ * this device from byte @at on, @bytes of each layer. */
+struct cuda_kv_part {
+    uint8_t *mem;           /* [layers][blocks][stride] */
+    uint32_t first, layers; /* of the group; layers of states are one */
+    size_t stride, bytes, at;
+};
+
+/* What a device has of the model: layers [first, end). */
 struct cuda {
-    struct cpu *host; /* of the backend */
+    struct cpu *host;  /* of the backend */
+    struct cuda *next; /* the device with the layers from end on; NULL: this one has the last layer */
     struct cuda_device device;
     struct cuda_kernels kern;
-    uint8_t *weights;           /* the image */
-    uint8_t *kv[KV_GROUPS_MAX]; /* blocks, as kv_memory_k has them */
+    uint32_t first, end;
+    struct cuda_weights weights[2]; /* the second is behind the first */
+    struct cuda_kv_part kv[KV_GROUPS_MAX];
     struct cuda_buffers buf;
     uint32_t attn_rows, logit_rows;
     float *staging; /* [logit_rows][vocab] pinned, or NULL */
-    int32_t *best;  /* [logit_rows] pinned */
+    int32_t *best;  /* [logit_rows] pinned, of the last device */
     struct cuda_notes notes;
-    struct cuda_view views[CUDA_VIEWS];
+    struct cuda_view *views; /* [CUDA_VIEWS] of the backend */
     struct cuda_graph graphs[CUDA_GRAPHS];
     uint64_t graph_clock;
-    struct cuda_tables *tables; /* [batch_tokens][KV_GROUPS_MAX] of the entries */
+    struct cuda_tables *tables; /* [batch_tokens][KV_GROUPS_MAX] of the entries; of the backend */
 };
 
+/*
+ * The layers of the model are split over the devices (shares.h). A pass goes through them one after the other: each
+ * computes its layers, in a stream and with graphs of its own, and all that is pending then joins the residual stream,
+ * since the next device lacks the weights for it. The host waits for the last device alone. Functions of a pass see one
+ * device, cuda_pass.c.
+ */
 struct cuda_backend {
     struct cpu host; /* first: see above */
     struct backend_ops ops;
-    struct cuda part;
+    struct cuda devices[DEVICES_MAX];
+    uint32_t n;     /* devices */
+    char name[512]; /* of all */
+    struct cuda_view views[CUDA_VIEWS];
+    struct cuda_tables *tables;
     bool pinned;        /* host.scratch.x is */
     bool tokens_given;  /* config.batch_tokens is configured */
-    atomic_bool failed; /* the device has; its driver is not called any more, which might wait for ever, */
+    atomic_bool failed; /* a device has; its driver is not called any more, which might wait for ever, */
     atomic_bool alone;  /* and the host computes alone */
 };
 
@@ -235,7 +263,11 @@ static inline struct cuda_acts cuda_acts_of(const struct cuda_pass *p, struct cu
 /* The device's copy of a vector or of panels of the weights; NULL: NULL. */
 static inline const void *cuda_weight(const struct cuda *c, const void *p)
 {
-    return p ? c->weights + ((const uint8_t *)p - (const uint8_t *)c->host->weights.mem) : NULL;
+    const size_t at = (size_t)((const uint8_t *)p - (const uint8_t *)c->host->weights.mem);
+    const struct cuda_weights *w = &c->weights[at >= c->weights[1].from];
+    if (!p) return NULL;
+    assert(at >= w->from && at < w->to);
+    return w->mem + (at - w->from);
 }
 
 static inline void *cuda_note(const struct cuda *c, size_t at)
@@ -246,11 +278,20 @@ static inline void *cuda_note(const struct cuda *c, size_t at)
 /* The model can be computed: 0; or -EOPNOTSUPP and an error message that names the first part that cannot. */
 int cuda_supports(const struct gguf *g, const struct hparams *s);
 
-/* Find the kernels, and allocate the buffers and the KV blocks. 0, or -errno and the error message; cuda_fini_buffers
- * is allowed in both cases. */
+/* Open the devices of the configuration, or as many as the model needs; decide which layers each of them has, and limit
+ * the KV pool to what is left. 0, or -errno and the error message; x->n devices are open in both cases. */
+int cuda_open_devices(struct cuda_backend *x, const struct gguf *g, const struct hparams *s,
+                      struct backend_config *config);
+
+/* Find the kernels, and allocate the buffers and the KV blocks of a device. 0, or -errno and the error message;
+ * cuda_fini_buffers is allowed in both cases. */
 int cuda_find_kernels(struct cuda *c);
 int cuda_init_buffers(struct cuda *c);
 void cuda_fini_buffers(struct cuda *c);
+
+/* The same for what the host needs to lay out a batch. */
+int cuda_init_batch(struct cuda_backend *x);
+void cuda_fini_batch(struct cuda_backend *x);
 
 /* Bytes of the buffers of @tokens tokens, and rows of partial results in them. */
 size_t cuda_buffers_bytes(const struct hparams *s, uint32_t tokens, uint32_t ctx, uint32_t *attn_rows,
@@ -266,6 +307,9 @@ int cuda_recover(struct backend *b);
 
 /* The device has failed with @r, whose message is set: returns -EIO. */
 int cuda_lost(struct cuda_backend *x, int r);
+
+/* The parts of the KV blocks that the device's layers need; nothing is allocated. */
+void cuda_take_kv(struct cuda *c);
 
 /* K and V of a layer of a group, for the kernels. */
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer);
@@ -323,6 +367,12 @@ int cuda_embed_batch(struct cuda_pass *p);
 /* Copy the notes and the angles of the batch, and the embeddings of a few tokens, to the device: at once, since the
  * start of a copy takes longer than the copy. */
 int cuda_upload_batch(struct cuda_pass *p);
+
+/* Copy the notes and the angles alone. */
+int cuda_upload_notes(struct cuda_pass *p);
+
+/* Let the next device continue the pass: what it needs is copied there, in its stream. */
+int cuda_go_on(struct cuda_pass *p);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.
  */
@@ -384,6 +434,9 @@ int cuda_altup_begin(struct cuda_pass *p);
 int cuda_altup_predict(struct cuda_pass *p);
 int cuda_altup_correct(struct cuda_pass *p);
 int cuda_altup_end(struct cuda_pass *p);
+
+/* What is pending joins the streams. */
+int cuda_altup_join(struct cuda_pass *p);
 
 /* LAuReL: the normed input buf.h of a layer and buf.altup.low -> buf.altup.side. */
 int cuda_laurel(const struct cuda_pass *p);
@@ -458,4 +511,5 @@ int cuda_scan(const struct cuda_pass *p);
 /* The last product: -> buf.h. @list: where the rows are of other tokens, their numbers, in the notes; or NULL. */
 int cuda_state_output(const struct cuda_pass *p, const uint32_t *list);
 
+/* Copy the device's part of a state. */
 int cuda_copy_state(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t src);

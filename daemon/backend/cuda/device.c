@@ -50,6 +50,7 @@ static int load_modules(struct cuda_device *d)
 int cuda_device_open(struct cuda_device *d, unsigned number)
 {
     memset(d, 0, sizeof(*d));
+    d->number = number;
     int r = cuda_driver(&d->driver);
     if (r) return r;
     snprintf(d->name, sizeof(d->name), "CUDA device %u", number);
@@ -128,6 +129,22 @@ int cuda_download(const struct cuda_device *d, void *to, const void *from, size_
     return cuda_result(d, d->driver->cuMemcpyDtoHAsync(to, (CUdeviceptr)from, bytes, d->stream), "download");
 }
 
+int cuda_copy_from(const struct cuda_device *d, void *to, const struct cuda_device *other, const void *from,
+                   size_t bytes)
+{
+    if (!bytes) return 0;
+    return cuda_result(
+        d,
+        d->driver->cuMemcpyPeerAsync((CUdeviceptr)to, d->context, (CUdeviceptr)from, other->context, bytes, d->stream),
+        "a copy from another device");
+}
+
+void cuda_connect(const struct cuda_device *d, const struct cuda_device *other)
+{
+    d->driver->cuCtxSetCurrent(d->context);
+    d->driver->cuCtxEnablePeerAccess(other->context, 0);
+}
+
 int cuda_wait(const struct cuda_device *d)
 {
     return cuda_result(d, d->driver->cuStreamSynchronize(d->stream), "a computation failed");
@@ -141,6 +158,11 @@ int cuda_mark(const struct cuda_device *d, unsigned i)
 int cuda_wait_mark(const struct cuda_device *d, unsigned i)
 {
     return cuda_result(d, d->driver->cuEventSynchronize(d->marks[i]), "a computation failed");
+}
+
+int cuda_follow(const struct cuda_device *d, const struct cuda_device *other, unsigned i)
+{
+    return cuda_result(d, d->driver->cuStreamWaitEvent(d->stream, other->marks[i], 0), "an event");
 }
 
 /* --- kernels --- */

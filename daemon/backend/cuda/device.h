@@ -15,11 +15,12 @@
 struct cuda_device {
     const struct cuda_driver *driver;
     CUdevice id;
+    unsigned number;
     CUcontext context;
     CUstream stream; /* of forward */
     CUevent marks[CUDA_MARKS];
     CUmodule modules[CUDA_MODULES];
-    char name[96]; /* "NVIDIA H100 …, sm_90" */
+    char name[96]; /* "NVIDIA H100 …, sm_90"; of one among several, with its number */
     int processors;
     unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it; code of sm_90a */
 };
@@ -49,12 +50,21 @@ void cuda_free_host(const struct cuda_device *d, void *p);
 int cuda_upload(const struct cuda_device *d, void *to, const void *from, size_t bytes);
 int cuda_download(const struct cuda_device *d, void *to, const void *from, size_t bytes);
 
+/* Copy from the memory of another device in this one's stream. cuda_connect: directly, where the machine can; else the
+ * driver takes the way over the host's memory. */
+int cuda_copy_from(const struct cuda_device *d, void *to, const struct cuda_device *other, const void *from,
+                   size_t bytes);
+void cuda_connect(const struct cuda_device *d, const struct cuda_device *other);
+
 /* Wait for all work of the stream. */
 int cuda_wait(const struct cuda_device *d);
 
 /* Set mark @i < CUDA_MARKS behind the work of the stream; wait for the work before it. */
 int cuda_mark(const struct cuda_device *d, unsigned i);
 int cuda_wait_mark(const struct cuda_device *d, unsigned i);
+
+/* Let the stream wait for the work before mark @i of another device. */
+int cuda_follow(const struct cuda_device *d, const struct cuda_device *other, unsigned i);
 
 /* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
 int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);

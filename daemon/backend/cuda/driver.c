@@ -62,9 +62,15 @@ int cuda_driver(const struct cuda_driver **out)
     return r;
 }
 
-int cuda_check_number(const struct cuda_driver *d, uint32_t number)
+uint32_t cuda_count(const struct cuda_driver *d)
 {
     int n = 0;
     d->cuDeviceGetCount(&n);
-    return number < (uint32_t)n ? 0 : error_say(-ENODEV, "there is no CUDA device %u; there are %d", number, n);
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+int cuda_check_number(const struct cuda_driver *d, uint32_t number)
+{
+    const uint32_t n = cuda_count(d);
+    return number < n ? 0 : error_say(-ENODEV, "there is no CUDA device %u; there are %u", number, n);
 }

@@ -25,9 +25,12 @@
     X(cuMemHostUnregister)                                                                                             \
     X(cuMemcpyHtoDAsync)                                                                                               \
     X(cuMemcpyDtoHAsync)                                                                                               \
+    X(cuMemcpyPeerAsync)                                                                                               \
+    X(cuCtxEnablePeerAccess)                                                                                           \
     X(cuStreamCreate)                                                                                                  \
     X(cuStreamDestroy)                                                                                                 \
     X(cuStreamSynchronize)                                                                                             \
+    X(cuStreamWaitEvent)                                                                                               \
     X(cuEventCreate)                                                                                                   \
     X(cuEventDestroy)                                                                                                  \
     X(cuEventRecord)                                                                                                   \
@@ -57,5 +60,6 @@ int cuda_driver(const struct cuda_driver **out);
 /* Only load its library, which stays loaded. */
 int cuda_driver_load(void);
 
-/* -ENODEV and the error message unless there is a device @number. */
+/* Devices that there are; -ENODEV and the error message unless there is a device @number. */
+uint32_t cuda_count(const struct cuda_driver *d);
 int cuda_check_number(const struct cuda_driver *d, uint32_t number);

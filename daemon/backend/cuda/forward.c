@@ -268,7 +268,6 @@ static int compute_layer(struct cuda_pass *p, bool last)
     if (!r && parts & LAYER_ATTENTION) r = attention_block(p, last);
     if (!r && parts & LAYER_RECURRENT && p->n) r = recurrent_block(p, last);
     if (!r && last && parts == LAYER_FFN) r = keep_wanted(p);
-    p->cpu.state_layer += (parts & LAYER_RECURRENT) != 0;
     if (!r && p->n && parts & LAYER_FFN)
         r = hparams_mixes(s, p->cpu.layer) ? experts_block(p, last) : feed_forward_block(p);
     return r || !p->n || !s->per_layer ? r : embedding_block(p, last);
@@ -282,6 +281,20 @@ static int begin_layers(struct cuda_pass *p)
     return r || !s->altup.streams ? r : cuda_altup_begin(p);
 }
 
+/* What comes behind the device's last layer. */
+static int end_layers(struct cuda_pass *p)
+{
+    const struct cuda_norm_by none = {.w = NULL};
+    const bool altup = p->c->host->base.hparams.altup.streams > 0;
+    if (p->c->next) { /* it has no weights to join what is pending with */
+        const struct cuda_norm join = cuda_join_of(p, &none);
+        return altup ? cuda_altup_join(p) : cuda_join(p, &none, &join);
+    }
+    int r = altup ? cuda_altup_end(p) : 0;
+    return r || !altup ? r : keep_wanted(p); /* all streams stay in place */
+}
+
+/* Those of the pass's device. */
 static int compute_layers(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
@@ -289,22 +302,22 @@ static int compute_layers(struct cuda_pass *p)
     const bool altup = s->altup.streams > 0;
     uint32_t layers[KV_GROUPS_MAX] = {0}, last[2] = {0};
     p->cpu.state_layer = 0;
-    int r = begin_layers(p);
-    for (uint32_t l = 0; !r && l < s->n_layers && p->n; l++) {
+    int r = c->first ? 0 : begin_layers(p);
+    for (uint32_t l = 0; !r && l < c->end && p->n; l++) {
         p->cpu.layer = l;
         p->cpu.w = &c->host->weights.layers[l];
         choose_kv(p, layers, last);
-        r = compute_layer(p, !altup && l + 1 == s->n_layers);
+        if (l >= c->first) r = compute_layer(p, !altup && l + 1 == s->n_layers);
+        p->cpu.state_layer += (s->by_layer.parts[l] & LAYER_RECURRENT) != 0;
     }
-    if (!r && altup) r = cuda_altup_end(p);
-    return r || !altup ? r : keep_wanted(p); /* all streams stay in place */
+    return r ? r : end_layers(p);
 }
 
 /* A pass of which all kept tokens want logits alone. */
 static int compute(struct cuda_pass *p)
 {
     int r = compute_layers(p);
-    return r || !p->n ? r : cuda_compute_logits(p, 0, p->n);
+    return r || !p->n || p->c->next ? r : cuda_compute_logits(p, 0, p->n);
 }
 
 /* Nothing but logits is wanted. */
@@ -315,39 +328,56 @@ static bool plain_logits(const struct cuda_pass *p)
     return true;
 }
 
-static int run(struct cuda_pass *p, float *logits, float *hidden)
+/* The layers of the pass's device; behind the last one, what the tokens want. */
+static int run_device(struct cuda_pass *p, float *logits, float *hidden)
 {
     struct cuda_shape shape;
-    int r = cuda_upload_batch(p);
-    if (!r && plain_logits(p) && cuda_graph_shape(p, &shape)) {
+    const bool last = !p->c->next;
+    int r;
+    if (plain_logits(p) && cuda_graph_shape(p, &shape)) {
         r = cuda_graph_run(p, &shape, compute);
-        if (!r && p->n_kept) r = cuda_hand_over(p, 0, p->n_kept, &logits);
-    } else if (!r) {
-        r = compute_layers(p);
-        if (!r && p->n) r = cuda_output(p, logits, hidden);
+        return r || !last || !p->n_kept ? r : cuda_hand_over(p, 0, p->n_kept, &logits);
     }
-    if (!r) return cuda_wait(&p->c->device);
-    p->c->device.driver->cuStreamSynchronize(p->c->device.stream); /* the first message stays */
-    return r;
+    r = compute_layers(p);
+    return r || !last || !p->n ? r : cuda_output(p, logits, hidden);
+}
+
+static int run(struct cuda_pass *p, float *logits, float *hidden)
+{
+    int r = cuda_upload_batch(p);
+    if (!r) r = run_device(p, logits, hidden);
+    while (!r && p->c->next) {
+        r = cuda_go_on(p);
+        if (!r) r = run_device(p, logits, hidden);
+    }
+    return r ? r : cuda_wait(&p->c->device);
+}
+
+/* A pass has failed: wait for what it has started, which reads what the next pass writes. The first message stays. */
+static void stop(const struct cuda_backend *x)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct cuda_device *d = &x->devices[i].device;
+        d->driver->cuCtxSetCurrent(d->context);
+        d->driver->cuStreamSynchronize(d->stream);
+    }
 }
 
 int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     struct cuda_backend *x = (struct cuda_backend *)b;
-    struct cuda *c = &x->part;
+    struct cuda *c = &x->devices[0];
     struct cuda_pass p = {.c = c, .cpu = {.c = &x->host}, .x = c->buf.x};
     if (atomic_load(&x->alone)) return cpu_forward(b, e, n, logits, hidden);
     int r = cpu_lay_out(&p.cpu, e, n, logits, hidden);
     if (r || !p.cpu.n) return r;
-    if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", c->device.name);
+    if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", x->name);
     p.n = p.cpu.n;
     r = cuda_device_use(&c->device);
     if (!r) r = cuda_embed_batch(&p);
     if (!r) r = cuda_upload_layers(&p);
     if (!r) r = cuda_write_notes(&p, e, n);
-    if (!r)
-        r = run(&p, logits, hidden);
-    else /* the copies read what the next pass writes */
-        c->device.driver->cuStreamSynchronize(c->device.stream);
+    if (!r) r = run(&p, logits, hidden);
+    if (r) stop(x);
     return r ? cuda_lost(x, r) : 0;
 }

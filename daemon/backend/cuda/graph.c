@@ -46,8 +46,8 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
     return true;
 }
 
-/* Record what @compute starts. NULL: it failed, and nothing was started. */
-static CUgraphExec record(struct cuda_pass *p, int (*compute)(struct cuda_pass *p))
+/* Record what @compute starts. NULL: it failed, and nothing was started. *x: the residual stream behind it. */
+static CUgraphExec record(const struct cuda_pass *p, int (*compute)(struct cuda_pass *p), float **x)
 {
     const struct cuda_device *d = &p->c->device;
     struct cuda_pass copy = *p;
@@ -56,6 +56,7 @@ static CUgraphExec record(struct cuda_pass *p, int (*compute)(struct cuda_pass *
     int r = cuda_result(d, d->driver->cuStreamBeginCapture(d->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "a graph");
     if (r) return NULL;
     r = compute(&copy);
+    *x = copy.x;
     const int ended = cuda_result(d, d->driver->cuStreamEndCapture(d->stream, &graph), "a graph");
     if (!r && !ended) r = cuda_result(d, d->driver->cuGraphInstantiateWithFlags(&exec, graph, 0), "a graph");
     if (r || ended) log_debug("%s", error_text(r ? r : ended));
@@ -83,9 +84,10 @@ int cuda_graph_run(struct cuda_pass *p, const struct cuda_shape *shape, int (*co
     if (!g) {
         g = oldest(c);
         g->shape = *shape;
-        g->exec = record(p, compute);
+        g->exec = record(p, compute, &g->x);
     }
     g->used = ++c->graph_clock;
     if (!g->exec) return compute(p);
+    p->x = g->x;
     return cuda_result(&c->device, c->device.driver->cuGraphLaunch(g->exec, c->device.stream), "cannot start a graph");
 }

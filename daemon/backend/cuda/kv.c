@@ -5,11 +5,40 @@
 #include "libcommon/log.h"
 #include <stdio.h>
 
+/* Layers before layer @end that have KV blocks of the group, or states. */
+static uint32_t layers_before(const struct hparams *s, uint32_t group, uint32_t end)
+{
+    const bool states = s->groups[group].kind == KV_STATE;
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < end; l++)
+        n += states ? (s->by_layer.parts[l] & LAYER_RECURRENT) > 0
+                    : s->by_layer.parts[l] & LAYER_ATTENTION && hparams_own_kv(s, l) && hparams_group(s, l) == group;
+    return n;
+}
+
+void cuda_take_kv(struct cuda *c)
+{
+    const struct hparams *s = &c->host->base.hparams;
+    for (uint32_t g = 0; g < s->n_groups; g++) {
+        const struct kv_memory *kv = &c->host->kv[g];
+        const uint32_t first = layers_before(s, g, c->first), layers = layers_before(s, g, c->end) - first;
+        struct cuda_kv_part *to = &c->kv[g];
+        *to = (struct cuda_kv_part){NULL, first, layers, kv->stride, kv->stride, first * kv->stride};
+        if (!c->first && !c->next) to->layers = kv->layers; /* also of texts that are computed whole */
+        if (s->groups[g].kind != KV_STATE) continue;
+        to->at = first * s->recurrent.floats * sizeof(float);
+        to->bytes = c->next ? layers * s->recurrent.floats * sizeof(float) : kv->stride - to->at;
+        to->stride = kern_align(to->bytes);
+        to->layers = layers > 0;
+    }
+}
+
 struct cuda_kv cuda_kv_layer(const struct cuda *c, uint32_t group, uint32_t layer)
 {
     const struct kv_memory *kv = &c->host->kv[group];
+    const struct cuda_kv_part *part = &c->kv[group];
     const struct kv_shape *s = kv_memory_shape(kv, layer);
-    return (struct cuda_kv){.mem = c->kv[group] + (size_t)layer * kv->blocks * kv->stride,
+    return (struct cuda_kv){.mem = part->mem + (size_t)(layer - part->first) * kv->blocks * kv->stride,
                             .stride = kv->stride,
                             .half = (uint32_t)s->half,
                             .each = (uint32_t)s->each};
@@ -23,46 +52,64 @@ static void report(struct cuda_backend *x, int r)
     atomic_store(&x->failed, true);
 }
 
-void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+/* The same on a device, @dst != @src. */
+static int copy_block(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
 {
-    struct cuda_backend *x = (struct cuda_backend *)b;
-    struct cuda *c = &x->part;
-    const struct kv_memory *kv = &x->host.kv[group];
-    if (atomic_load(&x->alone)) {
-        kv_memory_copy(kv, dst, src, tokens);
-        return;
-    }
-    if (atomic_load(&x->failed)) return;
-    const bool state = c->kv[group] && !kv->shapes[0].head_dim;
-    int r = dst == src ? 0 : cuda_device_use(&c->device);
-    if (!r && state && dst != src) r = cuda_copy_state(c, group, dst, src);
-    for (uint32_t l = 0; !r && !state && dst != src && l < kv->layers; l++) { /* layers may differ in their heads */
+    const struct kv_memory *kv = &c->host->kv[group];
+    const struct cuda_kv_part *part = &c->kv[group];
+    const bool state = part->mem && !kv->shapes[0].head_dim;
+    int r = cuda_device_use(&c->device);
+    if (!r && state) r = cuda_copy_state(c, group, dst, src);
+    for (uint32_t i = 0; !r && !state && i < part->layers; i++) { /* layers may differ in their heads */
+        const uint32_t l = part->first + i;
         const struct kv_shape *s = kv_memory_shape(kv, l);
         const struct cuda_copy a = {cuda_kv_layer(c, group, l), 0, dst, src, tokens, s->head_dim, (uint32_t)kv->type};
         r = cuda_launch(&c->device, c->kern.kv_copy, (struct cuda_grid){1, s->kv_heads, 256, 0}, &a);
     }
-    if (!r) r = cuda_wait(&c->device); /* before another thread reads the block */
+    return r ? r : cuda_wait(&c->device); /* before another thread reads the block */
+}
+
+void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    struct cuda_backend *x = (struct cuda_backend *)b;
+    int r = 0;
+    if (atomic_load(&x->alone)) {
+        kv_memory_copy(&x->host.kv[group], dst, src, tokens);
+        return;
+    }
+    if (atomic_load(&x->failed) || dst == src) return;
+    for (uint32_t i = 0; !r && i < x->n; i++) r = copy_block(&x->devices[i], group, dst, src, tokens);
     report(x, r);
 }
 
-/* Copy one block of all layers, to @out or from @in, in a stream of the call's own: forward may be running. */
-static int copy_apart(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
+/* Copy a device's part of one block, to @out or from @in, in a stream of the call's own: forward may be running. */
+static int copy_part(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
 {
     const struct cuda_driver *d = c->device.driver;
-    const size_t bytes = c->host->kv[group].stride;
+    const struct cuda_kv_part *part = &c->kv[group];
     CUstream stream;
+    if (!part->layers) return 0;
     int r = cuda_device_use(&c->device);
     if (!r) r = cuda_result(&c->device, d->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "no stream");
     if (r) return r;
-    for (uint32_t l = 0; !r && l < c->host->kv[group].layers; l++) {
-        const CUdeviceptr at = (CUdeviceptr)cuda_kv_layer(c, group, l).mem + block * bytes;
+    for (uint32_t l = 0; !r && l < part->layers; l++) {
+        const size_t from = ((size_t)l * c->host->kv[group].blocks + block) * part->stride;
+        const CUdeviceptr at = (CUdeviceptr)part->mem + from;
+        const size_t host = part->at + l * part->bytes;
         r = cuda_result(&c->device,
-                        out ? d->cuMemcpyDtoHAsync(out + l * bytes, at, bytes, stream)
-                            : d->cuMemcpyHtoDAsync(at, in + l * bytes, bytes, stream),
+                        out ? d->cuMemcpyDtoHAsync(out + host, at, part->bytes, stream)
+                            : d->cuMemcpyHtoDAsync(at, in + host, part->bytes, stream),
                         "copy of a KV block");
     }
     if (!r) r = cuda_result(&c->device, d->cuStreamSynchronize(stream), "copy of a KV block");
     d->cuStreamDestroy(stream);
+    return r;
+}
+
+static int copy_apart(const struct cuda_backend *x, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
+{
+    int r = 0;
+    for (uint32_t i = 0; !r && i < x->n; i++) r = copy_part(&x->devices[i], group, block, out, in);
     return r;
 }
 
@@ -73,9 +120,9 @@ int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
     if (atomic_load(&x->alone))
         kv_memory_read(&x->host.kv[group], block, out);
     else if (atomic_load(&x->failed))
-        r = error_say(-EIO, "the GPU has failed (%s)", x->part.device.name);
+        r = error_say(-EIO, "the GPU has failed (%s)", x->name);
     else
-        r = copy_apart(&x->part, group, block, out, NULL);
+        r = copy_apart(x, group, block, out, NULL);
     return r == -ENOMEM ? error_in(-EIO, "a KV block cannot be read") : r;
 }
 
@@ -85,7 +132,7 @@ void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void
     if (atomic_load(&x->alone))
         kv_memory_write(&x->host.kv[group], block, in);
     else if (!atomic_load(&x->failed))
-        report(x, copy_apart(&x->part, group, block, NULL, in));
+        report(x, copy_apart(x, group, block, NULL, in));
 }
 
 /* The pool's memory on the device stays as it is. */

@@ -44,6 +44,14 @@ int cuda_embed_batch(struct cuda_pass *p)
     return r;
 }
 
+int cuda_upload_notes(struct cuda_pass *p)
+{
+    const struct cuda *c = p->c;
+    p->cs[0] = cuda_note(c, p->angles[0]), p->cs[1] = cuda_note(c, p->angles[1]);
+    p->sink_cs = cuda_note(c, p->angles[2]);
+    return cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
+}
+
 int cuda_upload_batch(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
@@ -53,8 +61,7 @@ int cuda_upload_batch(struct cuda_pass *p)
     for (uint32_t i = is_small(p) ? 0 : 1; i < 4; i++)
         if (rows[i].bytes) memcpy(c->notes.host + at[i], rows[i].host, rows[i].bytes);
     p->x = is_small(p) ? cuda_note(c, at[0]) : c->buf.x;
-    p->cs[0] = cuda_note(c, at[1]), p->cs[1] = cuda_note(c, at[2]), p->sink_cs = cuda_note(c, at[3]);
-    return cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
+    return cuda_upload_notes(p);
 }
 
 /* The ids of the largest of @n rows of logits. */

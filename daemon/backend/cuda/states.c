@@ -64,11 +64,12 @@ static struct cuda_states states_of(const struct cuda_pass *p, size_t at)
     const struct cuda *c = p->c;
     const struct hparams *s = &c->host->base.hparams;
     const uint32_t g = s->n_groups - 1;
-    float *mem = (float *)(void *)c->kv[g] + (size_t)p->cpu.state_layer * s->recurrent.floats + at;
+    const struct cuda_kv_part *kv = &c->kv[g];
+    float *mem = (float *)(void *)kv->mem + (size_t)(p->cpu.state_layer - kv->first) * s->recurrent.floats + at;
     return (struct cuda_states){.runs = cuda_note(c, p->runs),
                                 .saves = cuda_note(c, p->saves),
                                 .mem = mem,
-                                .stride = c->host->kv[g].stride / sizeof(float)};
+                                .stride = kv->stride / sizeof(float)};
 }
 
 /* The convolution of all tokens, whose inputs are in @a. */
@@ -193,9 +194,9 @@ int cuda_state_output(const struct cuda_pass *p, const uint32_t *list)
 
 int cuda_copy_state(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t src)
 {
-    const uint64_t n = c->host->kv[group].stride / sizeof(float);
-    const float *mem = (const float *)(const void *)c->kv[group];
-    const struct cuda_state_copy a = {.to = (float *)(void *)c->kv[group] + dst * n, .from = mem + src * n, .n = n};
+    const uint64_t n = c->kv[group].stride / sizeof(float);
+    float *mem = (float *)(void *)c->kv[group].mem;
+    const struct cuda_state_copy a = {.to = mem + dst * n, .from = mem + src * n, .n = n};
     return cuda_launch(&c->device, c->kern.states.copy, (struct cuda_grid){divide((uint32_t)n, THREADS), 1, THREADS, 0},
                        &a);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcuda.so.1 for tests of what hobd does when a driver fails. Its one device has memory, and kernels that compute
+ * A libcuda.so.1 for tests of what hobd does when a driver fails. Its devices have memory, and kernels that compute
  * nothing; or the calls go to a real driver; or, linked with emulation/emulate.cpp, the CPU computes the kernels as
- * they are started. $HOB_FAKE_CUDA has settings, separated by commas:
+ * they are started. Of several devices only the memory of that whose work runs can be read, a call with a thing of
+ * another device than the current one fails, and so does a copy between two that does not wait for the work before it.
+ * $HOB_FAKE_CUDA has settings, separated by commas:
  *
  *   fail=NAME:N:CODE  the Nth call of NAME (a function, or "any") returns CODE, and so does each later call of any
  *                     function: a device that is lost. fail1=…: that call alone
- *   major=N, version=N, devices=N, memory=MIB   what the device and the driver say they are
+ *   major=N, version=N, memory=MIB   what each device and the driver say they are
+ *   devices=N         how many there are, 1 if not given, at most 8
  *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
  *   processors=N      multiprocessors, 4 if not given
@@ -18,13 +21,16 @@
 #include "tests/backend/cuda/emulation/emulate.h"
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096
+#define PAGE      4096
+#define DEVICES   8
+#define FUNCTIONS 1024
 
 void fake_cuda_set(const char *settings);
 long fake_cuda_live(void);
@@ -35,11 +41,43 @@ static struct {
     char name[64];
     long at, code, calls, of_name, live;
     long major, version, devices, ptx, processors;
-    size_t memory, used;
+    size_t memory;
     bool forever, lost;
     void *real;
     struct graph *recorded; /* by the stream; NULL: kernels start at once */
 } fake;
+
+/* A kernel on a device. */
+struct function {
+    struct emulated_kernel_of *kernel;
+    int device;
+};
+
+/* A device. A stream is the address of stream, a module that of module. */
+struct context {
+    char stream, module;
+    size_t used;               /* bytes of memory */
+    unsigned long work;        /* what its stream has got */
+    unsigned long of[DEVICES]; /* how much of that of other devices it comes behind */
+    struct function functions[FUNCTIONS];
+};
+static struct context contexts[DEVICES];
+static __thread int current;
+
+struct event {
+    int device;
+    unsigned long work;
+};
+
+/* Allocated memory, in the page before it. */
+struct block {
+    size_t bytes;
+    int device; /* -1: the host's */
+    struct block *next;
+};
+static struct block *blocks;
+static unsigned visible = ~0u; /* devices whose memory can be read, a bit for each */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Without emulation these do not exist. */
 #define WEAK __attribute__((weak))
@@ -64,7 +102,7 @@ static void set(const char *s)
     if (!strncmp(s, "fail1=", 6)) set_fail(s + 6, false);
     sscanf(s, "major=%ld", &fake.major);
     sscanf(s, "version=%ld", &fake.version);
-    sscanf(s, "devices=%ld", &fake.devices);
+    if (sscanf(s, "devices=%ld", &fake.devices) == 1 && fake.devices > DEVICES) fake.devices = DEVICES;
     sscanf(s, "ptx=%ld", &fake.ptx);
     sscanf(s, "processors=%ld", &fake.processors);
     if (emulated_order && sscanf(s, "order=%u", &order) == 1) emulated_order(order);
@@ -84,6 +122,7 @@ void fake_cuda_set(const char *settings)
     fake.devices = !emulated_supported || emulated_supported();
     fake.processors = 4;
     fake.memory = (size_t)4 << 30;
+    for (int i = 0; i < DEVICES; i++) contexts[i].used = 0; /* a device that was lost frees nothing */
     for (const char *s = settings; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL) set(s);
 }
 
@@ -125,44 +164,128 @@ static CUresult enter(const char *name)
     return (CUresult)fake.code;
 }
 
-static CUresult made(void *to)
+/* A call is done: count what it has made, or freed. */
+static CUresult counted(long n)
 {
-    static char thing;
-    *(void **)to = &thing;
-    fake.live++;
+    __atomic_add_fetch(&fake.live, n, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }
 
-static CUresult gone(void)
+static CUresult made(void *to, void *thing)
 {
-    fake.live--;
+    *(void **)to = thing;
+    return counted(1);
+}
+
+/* --- devices --- */
+
+static CUresult retain(CUcontext *c, CUdevice d)
+{
+    return d < 0 || d >= fake.devices ? CUDA_ERROR_INVALID_DEVICE : made(c, &contexts[d]);
+}
+
+static CUresult use(CUcontext c)
+{
+    current = (int)((struct context *)(void *)c - contexts);
     return CUDA_SUCCESS;
 }
 
-static CUresult allocate(void *to, size_t n)
+/* The stream is the current device's. */
+static bool own(CUstream s)
 {
-    if (n > fake.memory - fake.used) return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t *p = mmap(NULL, n + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    *p = n; /* the rest is 0, and takes no memory before it is used */
-    fake.used += n;
-    fake.live++;
-    *(char **)to = (char *)p + PAGE;
-    return CUDA_SUCCESS;
+    return (char *)(void *)s == &contexts[current].stream;
+}
+
+/* The stream of the current device gets work. */
+static CUresult work(CUresult e)
+{
+    contexts[current].work++;
+    return e;
+}
+
+/* Let the memory of some devices be read, and no other. */
+static void show(unsigned devices)
+{
+    if (fake.devices < 2 || devices == visible) return;
+    for (struct block *b = blocks; b; b = b->next)
+        if (b->device >= 0)
+            mprotect((char *)b + PAGE, b->bytes, devices >> b->device & 1 ? PROT_READ | PROT_WRITE : PROT_NONE);
+    visible = devices;
+}
+
+/* --- memory --- */
+
+static CUresult allocate(void *to, size_t n, int device)
+{
+    if (device >= 0 && n > fake.memory - contexts[device].used) return CUDA_ERROR_OUT_OF_MEMORY;
+    struct block *b = mmap(NULL, n + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    *b = (struct block){n, device, blocks}; /* the rest is 0, and takes no memory before it is used */
+    blocks = b;
+    visible = ~0u;
+    if (device >= 0) contexts[device].used += n;
+    pthread_mutex_unlock(&lock);
+    return made(to, (char *)b + PAGE);
 }
 
 static CUresult release(void *at)
 {
-    size_t *p = (size_t *)(void *)((char *)at - PAGE);
-    fake.used -= *p;
-    fake.live--;
-    munmap(p, *p + PAGE);
+    struct block *b = (struct block *)(void *)((char *)at - PAGE), **p = &blocks;
+    pthread_mutex_lock(&lock);
+    while (*p != b) p = &(*p)->next;
+    *p = b->next;
+    if (b->device >= 0) contexts[b->device].used -= b->bytes;
+    munmap(b, b->bytes + PAGE);
+    pthread_mutex_unlock(&lock);
+    return counted(-1);
+}
+
+/* In stream @s, with the memory of another device too. */
+static CUresult copy(void *to, const void *from, size_t n, CUstream s, int other)
+{
+    if (!own(s)) return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    show(1u << current | 1u << other);
+    memcpy(to, from, n);
+    pthread_mutex_unlock(&lock);
+    return work(CUDA_SUCCESS);
+}
+
+static CUresult copy_peer(void *to, CUcontext c, const void *from, CUcontext other, size_t n, CUstream s)
+{
+    const int source = (int)((struct context *)(void *)other - contexts);
+    if ((void *)c != &contexts[current] || fake.recorded) return CUDA_ERROR_INVALID_CONTEXT;
+    if (contexts[current].of[source] != contexts[source].work) return CUDA_ERROR_NOT_READY;
+    return copy(to, from, n, s, source);
+}
+
+/* --- events --- */
+
+static CUresult make_event(CUevent *e)
+{
+    struct event *x = calloc(1, sizeof(*x));
+    if (x) x->device = current;
+    return x ? made(e, x) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult free_event(void *e)
+{
+    free(e);
+    return counted(-1);
+}
+
+static CUresult set_event(struct event *e, CUstream s)
+{
+    if (!own(s) || e->device != current) return CUDA_ERROR_INVALID_CONTEXT;
+    e->work = contexts[current].work;
     return CUDA_SUCCESS;
 }
 
-static CUresult copy(void *to, const void *from, size_t n)
+static CUresult follow(CUstream s, const struct event *e)
 {
-    memcpy(to, from, n);
+    if (!own(s)) return CUDA_ERROR_INVALID_CONTEXT;
+    contexts[current].of[e->device] = e->work;
     return CUDA_SUCCESS;
 }
 
@@ -175,7 +298,7 @@ static int attribute(CUdevice_attribute a)
 static CUresult memory_info(size_t *left, size_t *all)
 {
     *all = fake.memory;
-    *left = fake.memory - fake.used;
+    *left = fake.memory - contexts[current].used;
     return CUDA_SUCCESS;
 }
 
@@ -207,14 +330,17 @@ struct graph {
 static CUresult run(const CUlaunchConfig *c, const struct emulated_kernel_of *kernel, const void *argument)
 {
     if (c->gridDimZ != 1 || c->blockDimY != 1 || c->blockDimZ != 1) return CUDA_ERROR_INVALID_VALUE;
-    return emulated_run(kernel, c->gridDimX, c->gridDimY, c->blockDimX, c->sharedMemBytes, argument)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    show(1u << current);
+    const int ran = emulated_run(kernel, c->gridDimX, c->gridDimY, c->blockDimX, c->sharedMemBytes, argument);
+    pthread_mutex_unlock(&lock);
+    return work(ran ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-static CUresult record(struct graph *g, const CUlaunchConfig *c, CUfunction f, const void *argument)
+static CUresult record(struct graph *g, const CUlaunchConfig *c, struct emulated_kernel_of *kernel,
+                       const void *argument)
 {
-    struct start s = {.config = *c, .kernel = (void *)f};
+    struct start s = {.config = *c, .kernel = kernel};
     struct start *more = realloc(g->starts, (g->n + 1) * sizeof(*more));
     s.argument = malloc(emulated_bytes(s.kernel));
     if (more) g->starts = more;
@@ -225,29 +351,39 @@ static CUresult record(struct graph *g, const CUlaunchConfig *c, CUfunction f, c
 }
 
 /* Other code does not wait for the kernels before it. */
-static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **arguments)
+static CUresult launch(const CUlaunchConfig *c, const struct function *f, void **arguments)
 {
     if (c->numAttrs && code_version() != 90) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!emulated_run) return CUDA_SUCCESS;
-    return fake.recorded ? record(fake.recorded, c, f, arguments[0]) : run(c, (void *)f, arguments[0]);
+    if (!own(c->hStream) || f->device != current) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!emulated_run) return work(CUDA_SUCCESS);
+    return fake.recorded ? record(fake.recorded, c, f->kernel, arguments[0]) : run(c, f->kernel, arguments[0]);
 }
 
-static CUresult find_kernel(CUfunction *f, const char *name)
+/* Without emulation all functions of a device are one. */
+static CUresult find_kernel(CUfunction *f, CUmodule m, const char *name)
 {
-    *f = emulated_find ? (CUfunction)(void *)emulated_find(name, (int)code_version()) : (CUfunction)(void *)&fake;
-    return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    struct emulated_kernel_of *k = emulated_find ? emulated_find(name, (int)code_version()) : NULL;
+    struct function *x = contexts[current].functions;
+    if ((char *)(void *)m != &contexts[current].module) return CUDA_ERROR_INVALID_CONTEXT;
+    if (emulated_find && !k) return CUDA_ERROR_NOT_FOUND;
+    while (x->kernel && x->kernel != k) x++;
+    if (x == contexts[current].functions + FUNCTIONS - 1) abort();
+    *x = (struct function){k, current};
+    *f = (CUfunction)(void *)x;
+    return CUDA_SUCCESS;
 }
 
-static CUresult allow(CUfunction f, CUfunction_attribute a, int value)
+static CUresult allow(const struct function *f, CUfunction_attribute a, int value)
 {
     if (!emulated_allow || a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
-    return emulated_allow((void *)f, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return emulated_allow(f->kernel, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- graphs --- */
 
-static CUresult begin_graph(void)
+static CUresult begin_graph(CUstream s)
 {
+    if (!own(s)) return CUDA_ERROR_INVALID_CONTEXT;
     fake.recorded = calloc(1, sizeof(*fake.recorded));
     return fake.recorded ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -256,8 +392,7 @@ static CUresult end_graph(CUgraph *g)
 {
     *g = (CUgraph)(void *)fake.recorded;
     fake.recorded = NULL;
-    fake.live++;
-    return CUDA_SUCCESS;
+    return counted(1);
 }
 
 /* It takes over what the graph recorded. */
@@ -268,13 +403,12 @@ static CUresult instantiate(CUgraphExec *x, CUgraph g)
     *to = *from;
     *from = (struct graph){0};
     *x = (CUgraphExec)(void *)to;
-    fake.live++;
-    return CUDA_SUCCESS;
+    return counted(1);
 }
 
-static CUresult run_graph(const struct graph *g)
+static CUresult run_graph(const struct graph *g, CUstream s)
 {
-    CUresult e = CUDA_SUCCESS;
+    CUresult e = own(s) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     for (size_t i = 0; !e && i < g->n; i++) e = run(&g->starts[i].config, g->starts[i].kernel, g->starts[i].argument);
     return e;
 }
@@ -284,7 +418,7 @@ static CUresult free_graph(struct graph *g)
     for (size_t i = 0; g && i < g->n; i++) free(g->starts[i].argument);
     if (g) free(g->starts);
     free(g);
-    return gone();
+    return counted(-1);
 }
 
 static CUresult say(const char **out)
@@ -312,37 +446,42 @@ FUNCTION(cuDeviceGetCount, (int *n), (n), put(n, fake.devices))
 FUNCTION(cuDeviceGet, (CUdevice * d, int i), (d, i), put(d, i))
 FUNCTION(cuDeviceGetName, (char *s, int n, CUdevice d), (s, n, d), (snprintf(s, (size_t)n, "fake"), CUDA_SUCCESS))
 FUNCTION(cuDeviceGetAttribute, (int *v, CUdevice_attribute a, CUdevice d), (v, a, d), put(v, attribute(a)))
-FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice d), (c, d), made(c))
-FUNCTION(cuDevicePrimaryCtxRelease, (CUdevice d), (d), gone())
-FUNCTION(cuCtxSetCurrent, (CUcontext c), (c), CUDA_SUCCESS)
+FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice d), (c, d), retain(c, d))
+FUNCTION(cuDevicePrimaryCtxRelease, (CUdevice d), (d), counted(-1))
+FUNCTION(cuCtxSetCurrent, (CUcontext c), (c), use(c))
+FUNCTION(cuCtxEnablePeerAccess, (CUcontext c, unsigned f), (c, f), CUDA_SUCCESS)
 FUNCTION(cuMemGetInfo, (size_t * left, size_t *all), (left, all), memory_info(left, all))
-FUNCTION(cuMemAlloc, (CUdeviceptr * p, size_t n), (p, n), allocate(p, n))
+FUNCTION(cuMemAlloc, (CUdeviceptr * p, size_t n), (p, n), allocate(p, n, current))
 FUNCTION(cuMemFree, (CUdeviceptr p), (p), release((void *)p))
-FUNCTION(cuMemHostAlloc, (void **p, size_t n, unsigned f), (p, n, f), allocate(p, n))
+FUNCTION(cuMemHostAlloc, (void **p, size_t n, unsigned f), (p, n, f), allocate(p, n, -1))
 FUNCTION(cuMemFreeHost, (void *p), (p), release(p))
-FUNCTION(cuMemHostRegister, (void *p, size_t n, unsigned f), (p, n, f), (fake.live++, CUDA_SUCCESS))
-FUNCTION(cuMemHostUnregister, (void *p), (p), gone())
+FUNCTION(cuMemHostRegister, (void *p, size_t n, unsigned f), (p, n, f), counted(1))
+FUNCTION(cuMemHostUnregister, (void *p), (p), counted(-1))
 FUNCTION(cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t n, CUstream s), (to, from, n, s),
-         copy((void *)to, from, n))
+         copy((void *)to, from, n, s, current))
 FUNCTION(cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t n, CUstream s), (to, from, n, s),
-         copy(to, (const void *)from, n))
-FUNCTION(cuStreamCreate, (CUstream * s, unsigned f), (s, f), made(s))
-FUNCTION(cuStreamDestroy, (CUstream s), (s), gone())
+         copy(to, (const void *)from, n, s, current))
+FUNCTION(cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext c, CUdeviceptr from, CUcontext o, size_t n, CUstream s),
+         (to, c, from, o, n, s), copy_peer((void *)to, c, (const void *)from, o, n, s))
+FUNCTION(cuStreamCreate, (CUstream * s, unsigned f), (s, f), made(s, &contexts[current].stream))
+FUNCTION(cuStreamDestroy, (CUstream s), (s), counted(-1))
 FUNCTION(cuStreamSynchronize, (CUstream s), (s), CUDA_SUCCESS)
-FUNCTION(cuEventCreate, (CUevent * e_, unsigned f), (e_, f), made(e_))
-FUNCTION(cuEventDestroy, (CUevent e_), (e_), gone())
-FUNCTION(cuEventRecord, (CUevent e_, CUstream s), (e_, s), CUDA_SUCCESS)
+FUNCTION(cuStreamWaitEvent, (CUstream s, CUevent e_, unsigned f), (s, e_, f), follow(s, (void *)e_))
+FUNCTION(cuEventCreate, (CUevent * e_, unsigned f), (e_, f), make_event(e_))
+FUNCTION(cuEventDestroy, (CUevent e_), (e_), free_event(e_))
+FUNCTION(cuEventRecord, (CUevent e_, CUstream s), (e_, s), set_event((void *)e_, s))
 FUNCTION(cuEventSynchronize, (CUevent e_), (e_), CUDA_SUCCESS)
-FUNCTION(cuModuleLoadData, (CUmodule * m, const void *image), (m, image), made(m))
-FUNCTION(cuModuleUnload, (CUmodule m), (m), gone())
-FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name), find_kernel(f, name))
+FUNCTION(cuModuleLoadData, (CUmodule * m, const void *image), (m, image), made(m, &contexts[current].module))
+FUNCTION(cuModuleUnload, (CUmodule m), (m), counted(-1))
+FUNCTION(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), (f, m, name), find_kernel(f, m, name))
 FUNCTION(cuFuncGetAttribute, (int *v, CUfunction_attribute a, CUfunction f), (v, a, f), put(v, code_version()))
-FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), allow(f, a, v))
-FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x), launch(c, f, p))
-FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), begin_graph())
+FUNCTION(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute a, int v), (f, a, v), allow((void *)f, a, v))
+FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **p, void **x), (c, f, p, x),
+         launch(c, (void *)f, p))
+FUNCTION(cuStreamBeginCapture, (CUstream s, CUstreamCaptureMode m), (s, m), begin_graph(s))
 FUNCTION(cuStreamEndCapture, (CUstream s, CUgraph *g), (s, g), end_graph(g))
 FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * x, CUgraph g, unsigned long long f), (x, g, f), instantiate(x, g))
-FUNCTION(cuGraphLaunch, (CUgraphExec x, CUstream s), (x, s), run_graph((void *)x))
+FUNCTION(cuGraphLaunch, (CUgraphExec x, CUstream s), (x, s), run_graph((void *)x, s))
 FUNCTION(cuGraphExecDestroy, (CUgraphExec x), (x), free_graph((void *)x))
 FUNCTION(cuGraphDestroy, (CUgraph g), (g), free_graph((void *)g))
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CUDA backend when the driver fails: with the library of fake-cuda.c, each call of a start in turn, and each call
- * of a step. What was allocated is freed, the message names what is wrong, and after recover the CPU's bits come.
- * Without a GPU; tests/e2e/test_gpu.py does the same with a whole daemon.
+ * of a step, with one device and with two that share the layers. What was allocated is freed, the message names what is
+ * wrong, and after recover the CPU's bits come. Without a GPU; tests/e2e/test_gpu.py does the same with a whole daemon.
  */
 #include "daemon/backend/cuda/driver.h"
 #include "libcommon/error.h"
@@ -44,10 +44,18 @@ static int teardown(void **state)
     return 0;
 }
 
+static struct device_choice devices = {DEVICE_CUDA, 0, {0}}; /* the first one, or more if they are needed */
+static const struct device_choice first = {DEVICE_CUDA, 0, {0}}, two = {DEVICE_CUDA, 2, {0, 1}};
+
 static int open_backend(struct backend **out, const char *backend)
 {
-    struct backend_config c = {
-        .backend = backend, .threads = 1, .ctx = 256, .kv_type = KERN_KV_F32, .kv_bytes = 4 << 20, .batch_tokens = 128};
+    struct backend_config c = {.backend = backend,
+                               .device = devices,
+                               .threads = 1,
+                               .ctx = 256,
+                               .kv_type = KERN_KV_F32,
+                               .kv_bytes = 4 << 20,
+                               .batch_tokens = 128};
     return backend_new(out, g, &c);
 }
 
@@ -82,11 +90,11 @@ static void test_the_driver(void **state)
 }
 
 /* Whatever fails at a start, once: an error or a backend, and nothing stays allocated. */
-static void test_each_call_of_a_start(void **state)
+static void each_call_of_a_start(const char *some)
 {
     long calls, made = 0;
     struct backend *b = NULL;
-    fake_set("");
+    fake_set(some);
     assert_int_equal(open_backend(&b, "cuda"), 0);
     calls = fake_calls();
     b = backend_free(b);
@@ -94,7 +102,7 @@ static void test_each_call_of_a_start(void **state)
     assert_true(calls > 50);
     for (long n = 1; n <= calls; n++) {
         char settings[64];
-        snprintf(settings, sizeof(settings), "fail1=any:%ld:%d", n, n % 2 ? 700 : 2);
+        snprintf(settings, sizeof(settings), "%s,fail1=any:%ld:%d", some, n, n % 2 ? 700 : 2);
         fake_set(settings);
         int r = open_backend(&b, "cuda");
         assert_true(r == 0 || r == -ENODEV || r == -EIO || r == -ENOMEM);
@@ -104,6 +112,14 @@ static void test_each_call_of_a_start(void **state)
         if (fake_live()) fail_msg("%s: %ld things stay", settings, fake_live());
     }
     assert_true(made < calls * 3 / 4); /* pinned memory is the speed's alone, and any module has a kernel of any name */
+}
+
+static void test_each_call_of_a_start(void **state)
+{
+    each_call_of_a_start("devices=1");
+    devices = two;
+    each_call_of_a_start("devices=2");
+    devices = first;
 }
 
 /* Compute @s up to its end: many tokens without a graph, then few with one. */
@@ -133,7 +149,7 @@ static bool compute(struct backend *b, struct backend_seq *s)
 }
 
 /* A device that is lost at each call of some steps: after it, the CPU's logits and blocks. */
-static void test_each_call_of_a_step(void **state)
+static void each_call_of_a_step(const char *some)
 {
     struct backend *cpu, *b;
     struct backend_seq want, s;
@@ -141,7 +157,7 @@ static void test_each_call_of_a_step(void **state)
     assert_int_equal(open_backend(&cpu, "cpu"), 0);
     backend_seq_init(&want, cpu, LENGTH, 5, 0);
     backend_seq_run(cpu, &want, 20);
-    fake_set("");
+    fake_set(some);
     assert_int_equal(open_backend(&b, "cuda"), 0);
     start = fake_calls();
     backend_seq_init(&s, b, LENGTH, 5, 0);
@@ -152,7 +168,7 @@ static void test_each_call_of_a_step(void **state)
     assert_true(all > start + 20);
     for (long n = start + 1; n <= all; n++) {
         char settings[64];
-        snprintf(settings, sizeof(settings), "fail=any:%ld:700", n);
+        snprintf(settings, sizeof(settings), "%s,fail=any:%ld:700", some, n);
         fake_set(settings);
         assert_int_equal(open_backend(&b, "cuda"), 0);
         backend_seq_init(&s, b, LENGTH, 5, 0);
@@ -167,6 +183,82 @@ static void test_each_call_of_a_step(void **state)
     assert_true(lost >= all - start - 2);
     backend_seq_fini(&want);
     backend_free(cpu);
+}
+
+static void test_each_call_of_a_step(void **state)
+{
+    each_call_of_a_step("devices=1");
+    devices = two;
+    each_call_of_a_step("devices=2");
+    devices = first;
+}
+
+/* Errors name the device. */
+static void test_two_devices(void **state)
+{
+    struct backend *b = NULL;
+    devices = two;
+    refused("devices=1", -ENODEV, "cuda:1: there is no CUDA device 1; there are 1");
+    refused("devices=2,memory=600", -ENOMEM, "fake, sm_90, cuda:0: layers 0 to 0 and the buffers need ");
+    refused("devices=2,fail1=cuModuleLoadData:30:222", -EIO, "cuda:1: fake, sm_90: cannot load the kernels: ");
+    refused("devices=2,fail1=cuMemAlloc:2:2", -ENOMEM, "fake, sm_90, cuda:0: no device memory for the weights");
+    refused("devices=2,fail1=cuMemAlloc:7:2", -ENOMEM, "fake, sm_90, cuda:1: no device memory for the buffers");
+    fake_set("devices=2");
+    assert_int_equal(open_backend(&b, "cuda"), 0);
+    assert_string_equal(b->isa, "fake, sm_90 (cuda:0,1)");
+    b = backend_free(b);
+    devices.number[0] = 3, devices.number[1] = 1;
+    fake_set("devices=4");
+    assert_int_equal(open_backend(&b, "cuda"), 0);
+    assert_string_equal(b->isa, "fake, sm_90 (cuda:3,1)");
+    backend_free(b);
+    assert_int_equal(fake_live(), 0);
+    devices = first;
+}
+
+/* A start with so many devices that have @mib MiB each: 0 or -ENOMEM. */
+static int start_with(uint32_t n, uint32_t mib, struct backend **out)
+{
+    char settings[64];
+    snprintf(settings, sizeof(settings), "devices=%u,memory=%u", n, mib);
+    fake_set(settings);
+    return open_backend(out, "cuda");
+}
+
+/* Without a number a model gets as many devices as it needs: 8 layers of 6 MiB, which the first one has just no room
+ * for, or for half of them. */
+static void test_as_many_as_needed(void **state)
+{
+    static const char *const names[] = {"fake, sm_90", "fake, sm_90 (cuda:0,1)", "fake, sm_90 (cuda:0,1,2)"};
+    static const uint32_t less[] = {0, 1, 26};
+    struct gguf *usual = g;
+    struct backend *b = NULL;
+    struct buf bytes = BUF_INIT;
+    struct tiny t;
+    uint32_t few = 0, many = 4096;
+    tiny_init(&t);
+    t.layers = 8, t.ffn = 8192, t.type = 0;
+    model_file_tiny_bytes(&bytes, &t);
+    assert_int_equal(model_file_open(&g, bytes.data, bytes.len), 0);
+    while (few + 1 < many) { /* the least memory with which one device is enough */
+        const uint32_t half = (few + many) / 2;
+        int r = start_with(1, half, &b);
+        assert_true(r == 0 || r == -ENOMEM);
+        *(r ? &few : &many) = half;
+        b = r ? NULL : backend_free(b);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(start_with(4, many - less[i], &b), 0);
+        assert_string_equal(b->isa, names[i]);
+        b = backend_free(b);
+    }
+    assert_int_equal(start_with(1, many - 1, &b), -ENOMEM);
+    assert_int_equal(start_with(2, many - 45, &b), -ENOMEM);
+    assert_non_null(strstr(error_text(-ENOMEM), "fake, sm_90, cuda:"));
+    assert_int_equal(fake_live(), 0);
+    gguf_close(g);
+    buf_fini(&bytes);
+    g = usual;
 }
 
 /* Code that the driver translates starts no kernel before the end of the one before it, on whatever device. */
@@ -187,8 +279,9 @@ static void test_translated_code(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_driver), cmocka_unit_test(test_translated_code),
-                                       cmocka_unit_test(test_each_call_of_a_start),
-                                       cmocka_unit_test(test_each_call_of_a_step)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_driver),           cmocka_unit_test(test_translated_code),
+        cmocka_unit_test(test_two_devices),          cmocka_unit_test(test_as_many_as_needed),
+        cmocka_unit_test(test_each_call_of_a_start), cmocka_unit_test(test_each_call_of_a_step)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

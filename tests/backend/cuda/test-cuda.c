@@ -2,7 +2,8 @@
 /*
  * The CUDA backend beside the CPU's, bit for bit: logits, states and KV blocks of every architecture and type that it
  * supports, in chunks and batches, with windows, sinks, long contexts, and sequences that move between both. Models it
- * does not support are refused. Skips without a device. With HOB_TEST_MODEL=FILE that model alone.
+ * does not support are refused. Skips without a device. With HOB_TEST_MODEL=FILE that model alone. With
+ * HOB_TEST_DEVICES=0,1 the layers of all models are split over these devices, 2 to 4 of them, which must exist.
  * usage: test-cuda [NAME]   only the tests whose names match, with * and ?
  */
 #include "daemon/backend/cuda/device.h"
@@ -19,6 +20,8 @@
 
 #define LENGTH    150
 #define MAX_TESTS 250
+
+static struct device_choice devices; /* n 0: the first one */
 
 /* The file of "@arch", in F32, of "@arch/TYPE", or of "@arch/TYPE/N" with heads of N values. */
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
@@ -39,6 +42,7 @@ static struct gguf *open_arch(const char *arch, uint32_t ctx)
     t.ctx = ctx;
     if (type && strchr(type, '_') && (strstr(type, "_K") || type[0] == 'I' || type[0] == 'T')) t.dim = t.ffn = 256;
     t.rope_freqs = !strcmp(name, "llama");
+    if (devices.n) t.layers = devices.n + 1;
     model_file_tiny_bytes(&b, &t);
     assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     buf_fini(&b);
@@ -57,6 +61,7 @@ static struct pair open_pair(const char *arch, uint32_t ctx, struct tiny_backend
     c.threads = 2;
     p.cpu = tiny_backend(p.g, &c);
     c.backend = "cuda";
+    c.device = devices;
     p.gpu = tiny_backend(p.g, &c);
     return p;
 }
@@ -272,7 +277,8 @@ static void test_model(void **state)
         struct backend *b = NULL;
         print_message("# refused: %s\n", error_text(r));
         assert_int_equal(r, -EOPNOTSUPP);
-        assert_int_equal(backend_new(&b, g, &(struct backend_config){.backend = "cuda", .batch_tokens = 1}), r);
+        const struct backend_config c = {.backend = "cuda", .device = devices, .batch_tokens = 1};
+        assert_int_equal(backend_new(&b, g, &c), r);
         gguf_close(g);
         skip();
     }
@@ -317,6 +323,17 @@ static void test_texts(void **state)
     free(rows[0]);
     free(rows[1]);
     close_pair(&p);
+}
+
+/* Texts are not computed by several devices. */
+static void test_whole_texts(void **state)
+{
+    struct gguf *g = open_arch(*state, 512);
+    struct backend *b = NULL;
+    const struct backend_config c = {.backend = "cuda", .device = devices, .batch_tokens = 64};
+    assert_int_equal(backend_new(&b, g, &c), -EOPNOTSUPP);
+    assert_non_null(strstr(error_text(-EOPNOTSUPP), "cannot be split over several devices"));
+    gguf_close(g);
 }
 
 /* Several segments, and a window of its own group. */
@@ -407,11 +424,13 @@ static void test_identity(void **state)
     atomic_bool stop = false;
     uint8_t ids[2][16];
     tiny_init(&t);
+    if (devices.n) t.layers = devices.n;
     model_file_tiny_bytes(&b, &t);
     char *path = model_file_write(b.data, b.len);
     assert_int_equal(gguf_open(&p.g, path), 0);
     p.cpu = tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16});
-    p.gpu = tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16, .backend = "cuda"});
+    p.gpu =
+        tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16, .backend = "cuda", .device = devices});
     assert_int_equal(p.cpu->ops->background_verify(p.cpu, &stop), 0);
     assert_int_equal(p.gpu->ops->background_verify(p.gpu, &stop), 0);
     assert_int_equal(backend_kv_identity(p.cpu, ids[0]), 0);
@@ -454,6 +473,7 @@ static void test_file(void **state)
         struct tiny_backend_config c = {.kv_type = kv, .ctx = 1024, .batch_tokens = 512, .threads = 16};
         p.cpu = tiny_backend(p.g, &c);
         c.backend = "cuda";
+        c.device = devices;
         p.gpu = tiny_backend(p.g, &c);
         struct backend_seq want, s;
         backend_seq_init(&want, p.cpu, 600, 5, 0);
@@ -482,6 +502,22 @@ static void add(CMUnitTestFunction fn, const char *name, const char *arch)
 {
     assert_true(n_tests < MAX_TESTS);
     tests[n_tests++] = (struct CMUnitTest){name, fn, NULL, NULL, (void *)(uintptr_t)arch};
+}
+
+/* The devices of HOB_TEST_DEVICES, or the first one, exist: 0; -errno and the error message. */
+static int find_devices(void)
+{
+    const char *list = getenv("HOB_TEST_DEVICES");
+    char name[64];
+    struct cuda_device device;
+    snprintf(name, sizeof(name), "cuda:%s", list ? list : "0");
+    int r = device_parse(&devices, name);
+    for (uint32_t i = 0; !r && i < devices.n; i++) {
+        r = cuda_device_open(&device, devices.number[i]);
+        if (!r) cuda_device_close(&device);
+    }
+    if (!list) devices.n = 0;
+    return r;
 }
 
 int main(int argc, char **argv)
@@ -533,17 +569,15 @@ int main(int argc, char **argv)
                                            "gemma-embedding",
                                            "gemma-embedding/Q8_0"};
     char *file = getenv("HOB_TEST_MODEL");
-    struct cuda_device device;
-    int r = cuda_device_open(&device, 0);
+    int r = find_devices();
     if (r) {
         printf("1..0 # SKIP %s\n", error_text(r));
         return 77;
     }
-    cuda_device_close(&device);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     for (size_t i = 0; !file && i < sizeof(models) / sizeof(*models); i++) add(test_model, models[i], models[i]);
     for (size_t i = 0; !file && i < sizeof(encoders) / sizeof(*encoders); i++)
-        add(test_texts, encoders[i], encoders[i]);
+        add(devices.n > 1 ? test_whole_texts : test_texts, encoders[i], encoders[i]);
     if (file) {
         add(test_file, "file", file);
         return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);

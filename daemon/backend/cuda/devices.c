@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Which devices compute a model, which layers each of them has, and how large the KV pool can be. */
+#include "daemon/backend/cuda/cuda.h"
+#include "daemon/backend/cuda/shares.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
+
+#define TOKENS       2048 /* of a step, unless they are configured: at most, */
+#define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
+#define CHAIN_BLOCKS 256  /* as in daemon/backend/cpu/kv-share.c, in blocks */
+
+/* --- names --- */
+
+#define NUMBER ", cuda:"
+
+/* Of several devices each name has a number: "NVIDIA H200, sm_90, cuda:1"; all of them are "NVIDIA H200, sm_90
+ * (cuda:0,1)". */
+static void name_devices(struct cuda_backend *x)
+{
+    const char *last = "";
+    size_t at = 0, same = 0;
+    for (uint32_t i = 0; i < x->n && x->n > 1; i++) {
+        struct cuda_device *d = &x->devices[i].device;
+        const size_t n = strlen(d->name) - (strstr(d->name, NUMBER) ? strlen(strstr(d->name, NUMBER)) : 0);
+        const bool again = i && n == same && !strncmp(d->name, last, n);
+        snprintf(d->name + n, sizeof(d->name) - n, NUMBER "%u", d->number);
+        at += (size_t)(again ? snprintf(x->name + at, sizeof(x->name) - at, ",%u", d->number)
+                             : snprintf(x->name + at, sizeof(x->name) - at, "%s%.*s (cuda:%u", i ? ") and " : "",
+                                        (int)n, d->name, d->number));
+        last = d->name;
+        same = n;
+    }
+    if (x->n > 1)
+        snprintf(x->name + at, sizeof(x->name) - at, ")");
+    else
+        snprintf(x->name, sizeof(x->name), "%s", x->devices[0].device.name);
+}
+
+static int add(struct cuda_backend *x, uint32_t number, bool alone)
+{
+    struct cuda *c = &x->devices[x->n];
+    int r = cuda_device_open(&c->device, number);
+    if (r) return alone ? r : error_in(r, "cuda:%u", number);
+    c->host = &x->host;
+    x->n++;
+    name_devices(x);
+    return 0;
+}
+
+/* --- memory --- */
+
+/* Products and attention of 2048 tokens keep all multiprocessors busy; a step of them takes less time than one of
+ * BACKEND_TOKENS on a CPU. Fewer, where their buffers would need a large part of the memory that is @left. */
+static uint32_t default_tokens(const struct hparams *s, uint32_t ctx, size_t left)
+{
+    uint32_t rows[2], n = TOKENS;
+    while (n > BACKEND_TOKENS && cuda_buffers_bytes(s, n, ctx, &rows[0], &rows[1]) > left / TOKENS_SHARE) n /= 2;
+    return n;
+}
+
+/* What the devices have left, and what the buffers of a step take. */
+static int measure(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config)
+{
+    const struct hparams *s = p->s;
+    const uint32_t ctx = config->ctx && config->ctx < s->ctx ? config->ctx : s->ctx;
+    size_t least = SIZE_MAX, all = 0;
+    uint32_t rows[2];
+    int r = 0;
+    for (uint32_t i = 0; !r && i < x->n; i++) {
+        const struct cuda_device *d = &x->devices[i].device;
+        r = cuda_device_use(d);
+        if (!r) r = cuda_result(d, d->driver->cuMemGetInfo(&p->of[i].left, &all), "memory");
+        if (p->of[i].left < least) least = p->of[i].left;
+    }
+    if (!config->batch_tokens) config->batch_tokens = default_tokens(s, ctx, least);
+    const size_t texts = s->embedding.whole ? config->batch_tokens * backend_kv_bytes(s, KERN_KV_F32, 0) : 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        p->of[i].fixed = texts + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
+    p->n = x->n;
+    return r;
+}
+
+/* Weights of a layer's KV among those of all layers with attention: its bytes for a token, of layers with a window in a
+ * group of their own for those that they keep. */
+static double layer_weight(const struct hparams *s, const struct backend_config *c, uint32_t l)
+{
+    const uint32_t g = hparams_group(s, l);
+    const double all = (double)backend_kv_bytes(s, c->kv_type, g);
+    if (!(s->by_layer.parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l)) return 0;
+    if (s->groups[g].kind != KV_WINDOW) return all;
+    const uint64_t blocks = kv_group_blocks(&s->groups[g], c->batch_tokens);
+    return blocks < CHAIN_BLOCKS ? all * (double)blocks / CHAIN_BLOCKS : all;
+}
+
+/* About what the layers get of @bytes of KV blocks and states (daemon/backend/cpu/kv-share.c). */
+static void share_kv(struct cuda_shares *p, const struct backend_config *c, double bytes)
+{
+    struct hparams s = *p->s;
+    double sum = 0, states = 0;
+    if (c->window_group) hparams_split(&s);
+    for (uint32_t l = 0; l < s.n_layers; l++) sum += layer_weight(&s, c, l);
+    const struct kv_group *g = hparams_state(&s);
+    if (g) states = c->states ? c->states * (double)g->state_bytes : sum > 0 ? bytes / 2 : bytes;
+    if (states > bytes) states = bytes;
+    for (uint32_t l = 0; l < s.n_layers; l++) {
+        p->kv[l] = sum > 0 ? (bytes - states) * layer_weight(&s, c, l) / sum : 0;
+        if (g && s.by_layer.parts[l] & LAYER_RECURRENT) p->kv[l] += states / g->n_layers;
+    }
+}
+
+/* Bytes of KV that the device has room for; negative: its weights do not fit. */
+static double room_for_kv(const struct cuda_shares *p, uint32_t i)
+{
+    const size_t used = cuda_shares_weights(p, cuda_shares_first(p, i), p->of[i].end) + p->of[i].fixed;
+    return (double)p->of[i].left - (double)used;
+}
+
+/* -ENOMEM and the error message unless the weights fit. */
+static int check_room(const struct cuda_shares *p, const struct cuda_backend *x)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct cuda_device *d = &x->devices[i].device;
+        const uint32_t first = cuda_shares_first(p, i), end = p->of[i].end;
+        const size_t used = cuda_shares_weights(p, first, end) + p->of[i].fixed, left = p->of[i].left;
+        if (used < left) continue;
+        if (p->n == 1)
+            return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
+                             d->name, used >> 20, left >> 20);
+        return error_say(-ENOMEM, "%s: layers %u to %u and the buffers need %zu MiB of device memory, %zu MiB are free",
+                         d->name, first, end - 1, used >> 20, left >> 20);
+    }
+    return 0;
+}
+
+/* KV takes what the weights and the buffers leave of the devices' memory, at most. */
+static void limit_kv(const struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config,
+                     double kv)
+{
+    double share = 1;
+    for (uint32_t i = 0; i < p->n && kv > 0; i++) {
+        const double room = room_for_kv(p, i), own = cuda_shares_kv(p, cuda_shares_first(p, i), p->of[i].end);
+        if (own * share > room) share = room / own;
+    }
+    const uint64_t limit = (uint64_t)(kv * share);
+    if (config->kv_bytes <= limit) return;
+    log_info("%s: the KV pool is limited to %zu MiB, what the device%s left", x->name, (size_t)limit >> 20,
+             p->n > 1 ? "s have" : " has");
+    config->kv_bytes = limit;
+}
+
+/* The layers of the open devices: first with the KV pool that there may be room for, then, if the weights do not fit
+ * so, without. */
+static int plan(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config)
+{
+    double kv = 0;
+    int r = measure(p, x, config);
+    if (!r) r = cuda_shares_balance(p);
+    if (r) return r;
+    for (uint32_t i = 0; i < p->n; i++) kv += room_for_kv(p, i);
+    if (kv > (double)config->kv_bytes) kv = (double)config->kv_bytes;
+    share_kv(p, config, kv > 0 ? kv : 0);
+    cuda_shares_balance(p);
+    r = check_room(p, x);
+    if (r == -ENOMEM && p->n > 1) {
+        share_kv(p, config, 0);
+        cuda_shares_balance(p);
+        r = check_room(p, x);
+        share_kv(p, config, kv > 0 ? kv : 0);
+    }
+    if (!r) limit_kv(p, x, config, kv);
+    return r;
+}
+
+/* --- layers --- */
+
+static struct cuda_weights bytes_of(size_t from, size_t to)
+{
+    return (struct cuda_weights){NULL, from, to};
+}
+
+/* What each device has of the layers and of the weights, as cuda_shares_weights counts them. */
+static void set_layers(struct cuda_backend *x, const struct cuda_shares *p)
+{
+    const uint32_t n = p->s->n_layers;
+    const size_t *begin = p->begin;
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct cuda *c = &x->devices[i];
+        c->first = cuda_shares_first(p, i);
+        c->end = p->of[i].end;
+        c->next = i + 1 < x->n ? c + 1 : NULL;
+        c->weights[0] = bytes_of(begin[c->first], begin[c->end]);
+        c->weights[1] = bytes_of(SIZE_MAX, SIZE_MAX);
+        if (!i) c->weights[1] = bytes_of(begin[n], begin[n + 1]);
+        if (!c->next) c->weights[0] = bytes_of(0, begin[0]), c->weights[1] = bytes_of(begin[c->first], begin[n + 1]);
+        if (x->n == 1) c->weights[0].to = begin[n + 1], c->weights[1] = bytes_of(SIZE_MAX, SIZE_MAX);
+        if (x->n > 1) log_info("%s: layers %u to %u", c->device.name, c->first, c->end - 1);
+        if (c->next) cuda_connect(&c->device, &c->next->device);
+        if (c->next) cuda_connect(&c->next->device, &c->device);
+    }
+}
+
+int cuda_open_devices(struct cuda_backend *x, const struct gguf *g, const struct hparams *s,
+                      struct backend_config *config)
+{
+    const struct device_choice *d = &config->device;
+    struct backend_config as_given = *config;
+    struct cuda_shares p;
+    int r = cuda_shares_init(&p, s);
+    if (!r) r = weights_layers(g, s, p.begin);
+    if (!r && s->embedding.whole && d->n > 1)
+        r = error_say(-EOPNOTSUPP, "a '%s' model computes texts whole, and cannot be split over several devices",
+                      s->arch);
+    for (uint32_t i = 0; !r && i < (d->n ? d->n : 1); i++) r = add(x, d->n ? d->number[i] : 0, d->n < 2);
+    if (!r) r = plan(&p, x, config);
+    while (r == -ENOMEM && !d->n && x->n && !s->embedding.whole && x->n < DEVICES_MAX &&
+           x->n < cuda_count(x->devices[0].device.driver)) {
+        *config = as_given;
+        r = add(x, x->n, false);
+        if (!r) r = plan(&p, x, config);
+    }
+    if (!r) set_layers(x, &p);
+    cuda_shares_fini(&p);
+    return r;
+}

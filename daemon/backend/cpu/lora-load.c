@@ -170,6 +170,11 @@ int lora_load(struct backend *b, const struct adapter *a, uint32_t *number, uint
     return 0;
 }
 
+void lora_drop(struct lora_set *s)
+{
+    free_lora(&s->list[--s->n]);
+}
+
 void lora_fini(struct lora_set *s)
 {
     for (uint32_t i = 0; i < s->n; i++) free_lora(&s->list[i]);

@@ -66,6 +66,9 @@ struct lora_set {
 int lora_load(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
 void lora_fini(struct lora_set *s);
 
+/* Forget the last one that was loaded. */
+void lora_drop(struct lora_set *s);
+
 /* Sort the rows of the batch, scratch.tokens[p->n], by adapter; whenever they have changed. */
 void lora_sort(struct pass *p);
 

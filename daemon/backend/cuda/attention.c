@@ -185,7 +185,7 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
                            many = {w->n, (a.heads * a.dim + columns - 1) / columns, CUDA_MANY_WARPS * CUDA_WARP, 0};
     if (!is_wide(a.dim) && !a.apart && (w->n <= CUDA_MANY_TOKENS || a.dim % 4))
         return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
-    if (a.q.q) a.f = NULL; /* nothing reads it */
+    if (a.q.q && !cuda_is_adapted(p)) a.f = NULL; /* nothing reads it */
     return cuda_launch(&p->c->device, p->c->kern.merge_many, many, &a);
 }
 
@@ -229,7 +229,7 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     if (w->blocks <= SHORT_BLOCKS && x.grid.x * x.grid.y > 2 * (unsigned)c->device.processors)
         x.grid.threads = SHORT_THREADS;
     if (c->kern.near && x.grid.shared + near <= CUDA_NEAR_SHARED) {
-        x.f = cuda_is_plain(a) ? c->kern.plain[size_of(a->attn.dim)] : c->kern.near;
+        x.f = cuda_is_plain(a) && !cuda_is_adapted(p) ? c->kern.plain[size_of(a->attn.dim)] : c->kern.near;
         x.grid.shared += near;
     }
     return cuda_launch(&c->device, x.f, x.grid, a);

@@ -225,6 +225,7 @@ void cuda_fini_buffers(struct cuda *c)
 {
     if (!c->device.context) return;
     cuda_free(&c->device, c->buf.mem);
+    cuda_fini_adapters(c);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) cuda_free(&c->device, c->kv[g].mem);
     cuda_free(&c->device, c->notes.device);
     if (!c->first) cuda_free_host(&c->device, c->notes.host);

@@ -96,7 +96,7 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     x->ops.kv_write = cuda_kv_write;
     x->ops.kv_release = cuda_kv_release;
     x->ops.recover = cuda_recover;
-    x->ops.adapter_load = NULL;
+    x->ops.adapter_load = cuda_adapter_load;
     x->ops.picks = true;
     x->ops.free = cuda_backend_free;
     b->ops = &x->ops;

@@ -10,6 +10,7 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/products.h"
 #include "kernels/cuda/expert-args.h"
+#include "kernels/cuda/lora-args.h"
 #include "kernels/cuda/state-args.h"
 #include "kernels/cuda/variant-args.h"
 #include <assert.h>
@@ -145,11 +146,26 @@ struct cuda_kernels {
     struct cuda_kind kinds[KERN_TYPES];
 };
 
+/* Low-rank adapters: copies of the host's (cpu.lora). */
+struct cuda_adapters {
+    uint8_t *panels[LORA_MOST];
+    struct cuda_lora_part *parts; /* [LORA_MOST][slots] */
+    float *low;                   /* [CUDA_PRODUCTS][batch_tokens][rank] */
+    uint32_t slots, rank;         /* of matrices; the largest of the adapters, a multiple of 16 */
+    CUfunction make_low, add;
+};
+
+/* The rows of a batch that have adapters, for the kernels (lora-args.h). Places are in the notes. */
+struct cuda_adapted {
+    size_t order, scales, tiles;
+    uint32_t n_tiles; /* 0: no row has any */
+};
+
 /* All that the kernels of a pass and their arguments depend on. */
 struct cuda_shape {
     const uint8_t *notes;
     size_t tokens, table, warmth;
-    size_t runs, run_of, saves;
+    size_t runs, run_of, saves, adapted[2];
     uint32_t n, n_kept, n_runs, slides, alone, picks;
     struct {
         size_t list, seen, tiles;
@@ -192,6 +208,7 @@ struct cuda {
     struct cuda_weights weights[2]; /* the second is behind the first */
     struct cuda_kv_part kv[KV_GROUPS_MAX];
     struct cuda_buffers buf;
+    struct cuda_adapters adapters;
     uint32_t attn_rows, logit_rows;
     float *staging; /* [logit_rows][vocab] pinned, or NULL */
     int32_t *best;  /* [logit_rows] pinned, of the last device */
@@ -225,20 +242,23 @@ struct cuda_backend {
 /* One forward. */
 struct cuda_pass {
     struct cuda *c;
-    struct pass cpu;              /* of the same batch: its layer, KV group, … */
-    uint32_t n;                   /* tokens that are computed now: all, or in the last layer those that are kept */
-    uint32_t n_kept;              /* tokens of which something is wanted */
-    float *x;                     /* their residual stream */
-    size_t tokens, table, warmth; /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
-    size_t slopes;                /* the same: [heads] of ALiBi */
-    size_t runs, run_of, saves;   /* the same: state-args.h; run_of: uint32_t [tokens] */
-    uint32_t n_runs;              /* entries of the batch */
-    size_t rows, angles[3];       /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
-    const float *cs[2], *sink_cs; /* [tokens][rope_dim], of the device */
-    bool slides;                  /* some token does */
-    bool alone;                   /* each token is the only one of its entry */
-    bool picks;                   /* of some token the id of the largest logit is wanted */
-    const struct batch_entry *of; /* the entry of the last id that was given; how many it has got */
+    struct pass cpu;                /* of the same batch: its layer, KV group, … */
+    uint32_t n;                     /* tokens that are computed now: all, or in the last layer those that are kept */
+    uint32_t n_kept;                /* tokens of which something is wanted */
+    float *x;                       /* their residual stream */
+    size_t tokens, table, warmth;   /* in the notes: struct cuda_token [tokens], block tables, factors of queries */
+    size_t slopes;                  /* the same: [heads] of ALiBi */
+    size_t runs, run_of, saves;     /* the same: state-args.h; run_of: uint32_t [tokens] */
+    uint32_t n_runs;                /* entries of the batch */
+    struct cuda_adapted adapted[2]; /* of all tokens; of those that are kept */
+    bool dropped;                   /* the tokens are those that are kept, */
+    uint32_t first;                 /* from number @first of them on */
+    size_t rows, angles[3];         /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
+    const float *cs[2], *sink_cs;   /* [tokens][rope_dim], of the device */
+    bool slides;                    /* some token does */
+    bool alone;                     /* each token is the only one of its entry */
+    bool picks;                     /* of some token the id of the largest logit is wanted */
+    const struct batch_entry *of;   /* the entry of the last id that was given; how many it has got */
     uint32_t given;
     const float *bias, *post; /* of the pending result in h, or NULL */
     const float *out_scale;
@@ -252,6 +272,12 @@ struct cuda_pass {
 struct cuda_norm_by {
     const float *w, *bias, *second, *second_bias;
 };
+
+/* A token of the batch has an adapter. */
+static inline bool cuda_is_adapted(const struct cuda_pass *p)
+{
+    return p->adapted[0].n_tiles > 0;
+}
 
 /* The quantized activations @a of the tokens that are computed now. */
 static inline struct cuda_acts cuda_acts_of(const struct cuda_pass *p, struct cuda_acts a)
@@ -343,8 +369,9 @@ int cuda_find_attention(struct cuda *c);
 bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n);
 int cuda_multiply_alone(const struct cuda_pass *p, const struct product *set, uint32_t n, const struct cuda_one *in);
 
-/* Some product needs f32 input. */
+/* Some product needs f32 input. cuda_reads_plain: or an adapter that adds to it does. */
 bool cuda_some_plain(const struct product *set, uint32_t n);
+bool cuda_reads_plain(const struct cuda_pass *p, const struct product *set, uint32_t n);
 
 /* Quantize the rows @x[@n][@k] to @to, as the batch's activations are. */
 int cuda_quantize_rows(const struct cuda_pass *p, const float *x, uint32_t n, uint32_t k, const struct cuda_acts *to);
@@ -477,6 +504,15 @@ int cuda_early_router(const struct cuda_pass *p);
 /* Join what is pending, norm, and compute the layer's mixture of experts: -> buf.h. @list: where rows of scores are of
  * other tokens, their numbers, in the notes; or NULL. */
 int cuda_compute_experts(struct cuda_pass *p, const uint32_t *list);
+
+/* --- adapters.c: low-rank adapters --- */
+
+/* As in struct backend_ops. */
+int cuda_adapter_load(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
+void cuda_fini_adapters(struct cuda *c);
+
+/* Add to the results of the products @set of @f what the tokens' adapters give. */
+int cuda_add_adapters(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f);
 
 /* --- latent.c: latent attention --- */
 

@@ -162,10 +162,8 @@ static int feed_forward(const struct cuda_pass *p, const struct product in[2], c
 {
     const struct cuda *c = p->c;
     struct cuda_gated a = gated_of(c, &in[0], &in[1]);
-    if (cpu_quantized(down, 1))
-        a.q = cuda_acts_of(p, c->buf.gated_acts);
-    else
-        a.f = c->buf.gate;
+    if (cpu_quantized(down, 1)) a.q = cuda_acts_of(p, c->buf.gated_acts);
+    if (cuda_reads_plain(p, down, 1)) a.f = c->buf.gate;
     int r = cuda_products(p, in, in[1].m->rows ? 2 : 1, c->buf.h, &c->buf.h_acts);
     const struct cuda_grid g = {divide(a.k, 4 * THREADS), p->n, THREADS, 0};
     if (!r) r = cuda_launch(&c->device, c->kern.gated, g, &a);

@@ -33,6 +33,7 @@ static int keep_wanted(struct cuda_pass *p)
     a.to = c->buf.kept;
     p->pending = false;
     p->n = p->n_kept;
+    p->dropped = true;
     p->x = c->buf.kept;
     return cuda_start_norm(c, p->n, &a);
 }
@@ -153,7 +154,7 @@ static int finish(const struct cuda_pass *p, const struct product *down)
     const struct cuda *c = p->c;
     struct cuda_gated a = gated_of(p);
     const float *sub_norm = p->cpu.w->ffn_sub_norm;
-    if (cuda_some_plain(down, 1) || sub_norm) a.f = c->buf.gate;
+    if (cuda_reads_plain(p, down, 1) || sub_norm) a.f = c->buf.gate;
     if (cpu_quantized(down, 1) && !sub_norm) a.q = cuda_acts_of(p, c->buf.gated_acts);
     int r = cuda_activates(p) ? cuda_activate(p, &a)
                               : cuda_launch(&c->device, c->kern.gated,

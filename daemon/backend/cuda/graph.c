@@ -27,6 +27,7 @@ bool cuda_graph_shape(const struct cuda_pass *p, struct cuda_shape *out)
     out->runs = p->runs;
     out->run_of = p->run_of;
     out->saves = p->saves;
+    for (uint32_t i = 0; i < 2; i++) out->adapted[i] = p->adapted[i].order;
     out->n_runs = p->n_runs;
     out->n = p->n;
     out->n_kept = p->n_kept;

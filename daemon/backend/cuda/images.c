@@ -11,6 +11,7 @@
 #include "cuda-gates.h"
 #include "cuda-heads.h"
 #include "cuda-latent.h"
+#include "cuda-lora.h"
 #include "cuda-matmul-batch.h"
 #include "cuda-matmul-few.h"
 #include "cuda-matmul-float.h"
@@ -33,7 +34,8 @@ const void *const cuda_images[] = {cuda_vector,       cuda_heads,        cuda_at
                                    cuda_matmul_wide,  cuda_rows,         cuda_norms,
                                    cuda_gates,        cuda_altup,        cuda_attn_alibi,
                                    cuda_experts,      cuda_states,       cuda_matmul_group_few,
-                                   cuda_matmul_group_many, cuda_latent,  cuda_attn_latent, NULL};
+                                   cuda_matmul_group_many, cuda_latent,  cuda_attn_latent,
+                                   cuda_lora,         NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
                "each has a place in struct cuda_device");

@@ -94,10 +94,8 @@ static int expand_queries(const struct cuda_pass *p)
                              .residual = 1,
                              .k = s->mla.q_rank};
     if (cuda_alone(p, &q, 1)) return cuda_multiply_alone(p, &q, 1, &(struct cuda_one){.norm = norm});
-    if (cpu_quantized(&q, 1))
-        norm.q = cuda_acts_of(p, c->buf.latent.low_acts);
-    else
-        norm.f = c->buf.latent.low;
+    if (cpu_quantized(&q, 1)) norm.q = cuda_acts_of(p, c->buf.latent.low_acts);
+    if (cuda_reads_plain(p, &q, 1)) norm.f = c->buf.latent.low;
     int r = cuda_start_norm(c, p->n, &norm);
     return r ? r : cuda_products(p, &q, 1, c->buf.latent.low, &c->buf.latent.low_acts);
 }
@@ -192,7 +190,7 @@ int cuda_latent_values(const struct cuda_pass *p, const struct product *out)
     struct cuda_latent_join join = {
         .x = c->buf.latent.parts, .k = out->m->k, .value = mla_of(p)->value, .apart = apart(p)};
     if (cpu_quantized(out, 1)) join.q = cuda_acts_of(p, c->buf.att_acts);
-    if (cuda_some_plain(out, 1)) join.f = c->buf.att;
+    if (cuda_reads_plain(p, out, 1)) join.f = c->buf.att;
     int r = multiply_heads(p, &reduce, p->n, c->buf.latent.absorbed, &c->buf.latent.acts);
     const struct cuda_grid g = {divide(join.k, 4 * THREADS), p->n, THREADS, 0};
     return r ? r : cuda_launch(&c->device, c->kern.latent.join, g, &join);

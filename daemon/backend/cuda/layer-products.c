@@ -20,7 +20,7 @@ uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set
 
 bool cuda_alone(const struct cuda_pass *p, const struct product *set, uint32_t n)
 {
-    bool all = p->n == 1;
+    bool all = p->n == 1 && !cuda_is_adapted(p); /* adapters need the input in memory, and add before activations */
     for (uint32_t i = 0; all && i < n; i++) all = cuda_one_fits(&p->c->kern.kinds[set[i].m->type], set[i].m->k);
     return all;
 }
@@ -70,7 +70,7 @@ int cuda_products(const struct cuda_pass *p, const struct product *set, uint32_t
         i += cuda_take_products(p, set + i, n - i, &a);
         r = cuda_multiply(&p->c->device, &p->c->kern.kinds[type], &a, CUDA_BEST);
     }
-    return r;
+    return r || !cuda_is_adapted(p) ? r : cuda_add_adapters(p, set, n, f);
 }
 
 bool cuda_some_plain(const struct product *set, uint32_t n)
@@ -78,6 +78,11 @@ bool cuda_some_plain(const struct product *set, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         if (!kern_type_quantized(set[i].m->type)) return true;
     return false;
+}
+
+bool cuda_reads_plain(const struct cuda_pass *p, const struct product *set, uint32_t n)
+{
+    return cuda_is_adapted(p) || cuda_some_plain(set, n);
 }
 
 uint32_t cuda_gate_products(const struct cuda_pass *p)
@@ -115,7 +120,7 @@ int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const
         p->pending = false;
         return cuda_multiply_alone(p, set, n, &in);
     }
-    if (cuda_some_plain(set, n) || s->parallel || s->altup.streams || shares_input(p, set)) a.f = c->buf.h;
+    if (cuda_reads_plain(p, set, n) || s->parallel || s->altup.streams || shares_input(p, set)) a.f = c->buf.h;
     if (cpu_quantized(set, n) || shared_quantized(p, set)) a.q = cuda_acts_of(p, c->buf.h_acts);
     int r = cuda_join(p, by, &a);
     return r ? r : cuda_products(p, set, n, c->buf.h, &c->buf.h_acts);

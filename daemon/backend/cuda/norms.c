@@ -140,10 +140,8 @@ int cuda_sub_norm(const struct cuda_pass *p, float *x, uint32_t k, const float *
     struct cuda_norm_any a = {.n = {.x = x, .w = cuda_weight(c, w), .eps = s->rms_eps, .residual = 1, .k = k},
                               .each = 1,
                               .layer = s->desc->block.layer_norm};
-    if (cpu_quantized(out, 1))
-        a.n.q = cuda_acts_of(p, *acts);
-    else
-        a.n.f = x;
+    if (cpu_quantized(out, 1)) a.n.q = cuda_acts_of(p, *acts);
+    if (cuda_reads_plain(p, out, 1)) a.n.f = x;
     return start(c, p->n, &a);
 }
 

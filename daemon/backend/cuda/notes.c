@@ -381,6 +381,54 @@ static int write_runs(struct cuda_pass *p, const struct batch_entry *e, size_t n
     return r;
 }
 
+/* --- adapters --- */
+
+/* Write the tiles of the @n rows of @order from @first on, which have adapter number @adapter: their number. */
+static uint32_t put_rows(struct cuda_lora_tile *tiles, uint32_t adapter, uint32_t first, uint32_t n)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i += CUDA_LORA_ROWS)
+        tiles[at++] = (struct cuda_lora_tile){adapter, first + i, min(n - i, CUDA_LORA_ROWS)};
+    return at;
+}
+
+/* Sort the rows with adapters, of all tokens or (@kept) of those of which something is wanted. There are as many tiles
+ * as for any adapters, so that graphs can be used again. */
+static int write_adapted(struct cuda_pass *p, struct cuda_adapted *to, bool kept)
+{
+    struct cuda *c = p->c;
+    const uint32_t adapters = c->host->lora.n, n = kept ? c->views[VIEW_LAST].n : p->cpu.n;
+    uint32_t at = 0, tile = 0;
+    to->n_tiles = n / CUDA_LORA_ROWS + min(n, adapters);
+    int r = add(c, n, sizeof(uint32_t), &to->order);
+    if (!r) r = add(c, n, sizeof(float), &to->scales);
+    if (!r) r = add(c, to->n_tiles, sizeof(struct cuda_lora_tile), &to->tiles);
+    if (r) return r;
+    uint32_t *order = (uint32_t *)(void *)(c->notes.host + to->order);
+    const uint32_t *list = (const uint32_t *)(const void *)(c->notes.host + c->views[VIEW_LAST].list);
+    float *scales = (float *)(void *)(c->notes.host + to->scales);
+    struct cuda_lora_tile *tiles = (struct cuda_lora_tile *)(void *)(c->notes.host + to->tiles);
+    for (uint32_t k = 0; k < adapters; k++) {
+        const uint32_t first = at;
+        for (uint32_t i = 0; i < n; i++) {
+            const struct batch_entry *e = c->host->scratch.tokens[kept ? list[i] : i].entry;
+            if (e->adapter == k + 1) order[at] = i, scales[at++] = e->adapter_scale;
+        }
+        tile += put_rows(tiles + tile, k, first, at - first);
+    }
+    memset(tiles + tile, 0, (to->n_tiles - tile) * sizeof(*tiles));
+    return 0;
+}
+
+static int write_adapters(struct cuda_pass *p, const struct batch_entry *e, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !e[i].adapter) i++;
+    if (i == n) return 0;
+    int r = write_adapted(p, &p->adapted[0], false);
+    return r ? r : write_adapted(p, &p->adapted[1], true);
+}
+
 int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
 {
     struct cuda *c = p->c;
@@ -395,6 +443,7 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     if (!r) r = write_runs(p, e, n);
     if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
+    if (!r) r = write_adapters(p, e, n);
     for (uint32_t l = 0; !r && l + !s->altup.streams < s->n_layers; l++) { /* with AltUp, no layer drops tokens */
         const bool window = hparams_window(s, l) > 0;
         if (has[window] || !(s->by_layer.parts[l] & LAYER_ATTENTION)) continue;

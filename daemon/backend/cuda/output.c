@@ -83,6 +83,7 @@ int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
     const struct product out = {&c->host->weights.output, c->buf.logits};
     struct cuda_pass rows = *p;
     rows.n = n;
+    rows.first = first;
     rows.x = p->x + (size_t)first * s->dim;
     const struct cuda_norm_by by = {.w = c->host->weights.output_norm, .bias = c->host->weights.output_norm_bias};
     int r = cuda_norm_products(&rows, &by, &out, 1, NULL);

@@ -183,10 +183,8 @@ int cuda_state_output(const struct cuda_pass *p, const uint32_t *list)
                                        : is ? s->head_dim
                                             : s->out / s->groups,
                                .eps = y->rms_eps};
-    if (cpu_quantized(&out, 1))
-        a.q = cuda_acts_of(p, c->buf.states.out_acts);
-    else
-        a.f = c->buf.states.rows;
+    if (cpu_quantized(&out, 1)) a.q = cuda_acts_of(p, c->buf.states.out_acts);
+    if (cuda_reads_plain(p, &out, 1)) a.f = c->buf.states.rows;
     const struct cuda_grid g = {p->n, 1, THREADS, (s->out + 1) * (unsigned)sizeof(float)};
     int r = cuda_launch(&c->device, c->kern.states.out, g, &a);
     return r ? r : cuda_products(p, &out, 1, c->buf.states.rows, &c->buf.states.out_acts);

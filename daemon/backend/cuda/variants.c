@@ -24,10 +24,8 @@ int cuda_gate_heads(const struct cuda_pass *p, const uint32_t *list, const struc
 {
     const struct cuda *c = p->c;
     struct cuda_head_gate a = {.x = c->buf.att, .gate = c->buf.q_gate, .list = list, .k = out->m->k};
-    if (cpu_quantized(out, 1))
-        a.q = cuda_acts_of(p, c->buf.att_acts);
-    else
-        a.f = c->buf.att;
+    if (cpu_quantized(out, 1)) a.q = cuda_acts_of(p, c->buf.att_acts);
+    if (cuda_reads_plain(p, out, 1)) a.f = c->buf.att;
     return cuda_launch(&c->device, c->kern.head_gate, (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0},
                        &a);
 }

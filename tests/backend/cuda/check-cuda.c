@@ -152,6 +152,7 @@ int main(int argc, char **argv)
     add(check_cuda_scans, "scans", "", 0);
     add(check_cuda_state_out, "outputs of recurrent layers", "", 0);
     add(check_cuda_latent_join, "latent values", "", 0);
+    add(check_cuda_lora, "adapters", "", 0);
     add(check_cuda_logits, "logits", "", 0);
     add(check_cuda_largest, "largest", "", 0);
     for (uintptr_t t = 0; t < KERN_KV_TYPES; t++) {

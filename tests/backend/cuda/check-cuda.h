@@ -68,6 +68,7 @@ void check_cuda_decode(void **state);
 void check_cuda_latent_heads(void **state);
 void check_cuda_attn_latent(void **state);
 void check_cuda_latent_join(void **state);
+void check_cuda_lora(void **state);
 
 /* --- KV --- */
 

@@ -5,13 +5,18 @@
  * wrong, and after recover the CPU's bits come. Without a GPU; tests/e2e/test_gpu.py does the same with a whole daemon.
  */
 #include "daemon/backend/cuda/driver.h"
+#include "daemon/model/adapter.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"
+#include "tests/support/lora-file.h"
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -261,6 +266,75 @@ static void test_as_many_as_needed(void **state)
     g = usual;
 }
 
+static struct adapter *make_adapter(void)
+{
+    struct lora_file l;
+    struct buf bytes = BUF_INIT;
+    struct adapter *a = NULL;
+    lora_file_init(&l);
+    assert_int_equal(lora_file_bytes(&bytes, &l, g), 0);
+    _cleanup_(freep) char *path = model_file_write(bytes.data, bytes.len);
+    assert_int_equal(adapter_open(&a, path, g), 0);
+    unlink(path);
+    buf_fini(&bytes);
+    return a;
+}
+
+/* Whatever fails while an adapter is loaded: it is not there, and the next one gets its number. */
+static void test_each_call_of_an_adapter(void **state)
+{
+    struct adapter *a = make_adapter();
+    long calls = 100, refused = 0;
+    fake_forget(); /* what tests before lost */
+    devices = two;
+    for (long n = 0; n <= calls; n++) { /* 0: none fails */
+        struct backend *b;
+        uint32_t number = 0;
+        uint64_t bytes;
+        char settings[64];
+        fake_set("devices=2");
+        assert_int_equal(open_backend(&b, "cuda"), 0);
+        snprintf(settings, sizeof(settings), "devices=2,fail1=any:%ld:%d", n, n % 2 ? 700 : 2);
+        fake_set(settings);
+        int r = b->ops->adapter_load(b, a, &number, &bytes);
+        if (!n) calls = fake_calls();
+        assert_true(r == 0 || (n && (r == -EIO || r == -ENOMEM)));
+        if (r) assert_non_null(strstr(error_text(r), "fake"));
+        if (r) assert_int_equal(b->ops->adapter_load(b, a, &number, &bytes), 0);
+        assert_int_equal(number, 1);
+        refused += r != 0;
+        backend_free(b);
+        if (fake_live()) fail_msg("%s: %ld things stay", settings, fake_live());
+    }
+    assert_true(refused > 10);
+    devices = first;
+    adapter_close(a);
+}
+
+/* A device that fails leaves the adapters to the CPU. */
+static void test_an_adapter_that_stays(void **state)
+{
+    struct adapter *a = make_adapter();
+    struct backend *b[2];
+    struct backend_seq s[2];
+    fake_set("");
+    for (int i = 0; i < 2; i++) {
+        uint32_t number = 0;
+        uint64_t bytes;
+        assert_int_equal(open_backend(&b[i], i ? "cuda" : "cpu"), 0);
+        assert_int_equal(b[i]->ops->adapter_load(b[i], a, &number, &bytes), 0);
+        backend_seq_init(&s[i], b[i], LENGTH, 5, 0);
+        s[i].adapter = number, s[i].adapter_scale = 0.5f;
+    }
+    fake_set("fail=cuStreamSynchronize:1:700");
+    backend_seq_run(b[0], &s[0], 20);
+    assert_true(compute(b[1], &s[1]));
+    backend_seq_same_logits(&s[0], &s[1]);
+    for (int i = 0; i < 2; i++) backend_seq_fini(&s[i]), backend_free(b[i]);
+    fake_forget(); /* a lost device frees nothing */
+    adapter_close(a);
+}
+
 /* Code that the driver translates starts no kernel before the end of the one before it, on whatever device. */
 static void test_translated_code(void **state)
 {
@@ -279,9 +353,13 @@ static void test_translated_code(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_driver),           cmocka_unit_test(test_translated_code),
-        cmocka_unit_test(test_two_devices),          cmocka_unit_test(test_as_many_as_needed),
-        cmocka_unit_test(test_each_call_of_a_start), cmocka_unit_test(test_each_call_of_a_step)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_driver),
+                                       cmocka_unit_test(test_translated_code),
+                                       cmocka_unit_test(test_two_devices),
+                                       cmocka_unit_test(test_as_many_as_needed),
+                                       cmocka_unit_test(test_each_call_of_a_start),
+                                       cmocka_unit_test(test_each_call_of_a_step),
+                                       cmocka_unit_test(test_each_call_of_an_adapter),
+                                       cmocka_unit_test(test_an_adapter_that_stays)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

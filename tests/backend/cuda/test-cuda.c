@@ -6,22 +6,18 @@
  * HOB_TEST_DEVICES=0,1 the layers of all models are split over these devices, 2 to 4 of them, which must exist.
  * usage: test-cuda [NAME]   only the tests whose names match, with * and ?
  */
+#include "tests/backend/cuda/test-cuda.h"
 #include "daemon/backend/cuda/device.h"
 #include "libcommon/error.h"
-#include "tests/backend/backend-seq.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #define LENGTH    150
 #define MAX_TESTS 250
 
-static struct device_choice devices; /* n 0: the first one */
+struct device_choice devices; /* n 0: the first one */
 
 /* The file of "@arch", in F32, of "@arch/TYPE", or of "@arch/TYPE/N" with heads of N values. */
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
@@ -49,15 +45,9 @@ static struct gguf *open_arch(const char *arch, uint32_t ctx)
     return g;
 }
 
-/* Both backends of one model. */
-struct pair {
-    struct gguf *g;
-    struct backend *cpu, *gpu;
-};
-
-static struct pair open_pair(const char *arch, uint32_t ctx, struct tiny_backend_config c)
+struct pair open_both(struct gguf *g, struct tiny_backend_config c)
 {
-    struct pair p = {.g = open_arch(arch, ctx)};
+    struct pair p = {.g = g};
     c.threads = 2;
     p.cpu = tiny_backend(p.g, &c);
     c.backend = "cuda";
@@ -66,7 +56,12 @@ static struct pair open_pair(const char *arch, uint32_t ctx, struct tiny_backend
     return p;
 }
 
-static void close_pair(struct pair *p)
+static struct pair open_pair(const char *arch, uint32_t ctx, struct tiny_backend_config c)
+{
+    return open_both(open_arch(arch, ctx), c);
+}
+
+void close_pair(struct pair *p)
 {
     backend_free(p->cpu);
     backend_free(p->gpu);
@@ -93,8 +88,7 @@ static void same_states(const struct pair *p, uint32_t block)
     free(b);
 }
 
-/* The first @n blocks of a sequence are equal in all groups. */
-static void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
+void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
 {
     for (uint32_t g = 0; g < kv_groups(&p->cpu->hparams); g++) {
         const size_t bytes = kv_group_payload(&p->cpu->hparams.groups[g]);
@@ -568,6 +562,10 @@ int main(int argc, char **argv)
                                            "modern-bert-rank",
                                            "gemma-embedding",
                                            "gemma-embedding/Q8_0"};
+    static const char *const adapted[] = {
+        "adapters, llama",         "adapters, llama/Q8_0",  "adapters, phi3/Q8_0",          "adapters, gpt2/Q8_0",
+        "adapters, cohere2/Q8_0",  "adapters, bitnet/Q8_0", "adapters, gemma3n/Q8_0",       "adapters, gemma4/Q8_0",
+        "adapters, qwen2moe/Q8_0", "adapters, qwen35/Q8_0", "adapters, granitehybrid/Q8_0", "adapters, deepseek2/Q8_0"};
     char *file = getenv("HOB_TEST_MODEL");
     int r = find_devices();
     if (r) {
@@ -582,6 +580,8 @@ int main(int argc, char **argv)
         add(test_file, "file", file);
         return _cmocka_run_group_tests("cuda", tests, n_tests, NULL, NULL);
     }
+    for (size_t i = 0; i < sizeof(adapted) / sizeof(*adapted); i++)
+        add(test_adapters, adapted[i], strchr(adapted[i], ' ') + 1);
     add(test_long, "long, llama", "llama/Q4_0");
     add(test_long, "long, gemma2", "gemma2/Q8_0");
     add(test_long, "long, cohere2", "cohere2/Q8_0");

@@ -211,6 +211,11 @@ int cuda_init_batch(struct cuda_backend *x)
         x->views[v].waves = calloc(tokens, sizeof(*x->views[v].waves));
         none |= !x->views[v].waves;
     }
+    if (x->n > 1) {
+        x->pieces.part = calloc(tokens, sizeof(*x->pieces.part));
+        x->pieces.saves = calloc(tokens, sizeof(*x->pieces.saves));
+        none |= !x->pieces.part || !x->pieces.saves;
+    }
     for (uint32_t i = 0; i < x->n; i++) x->devices[i].views = x->views, x->devices[i].tables = x->tables;
     return none ? error_say(-ENOMEM, "out of memory for the CUDA backend") : 0;
 }
@@ -218,6 +223,8 @@ int cuda_init_batch(struct cuda_backend *x)
 void cuda_fini_batch(struct cuda_backend *x)
 {
     free(x->tables);
+    free(x->pieces.part);
+    free(x->pieces.saves);
     for (uint32_t v = 0; v < CUDA_VIEWS; v++) free(x->views[v].waves);
 }
 

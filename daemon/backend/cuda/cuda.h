@@ -8,6 +8,7 @@
  * weights has a copy on the device, and the KV blocks lie there alone, both in the layout of the CPU.
  */
 #include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/cuda/pieces.h"
 #include "daemon/backend/cuda/products.h"
 #include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/lora-args.h"
@@ -223,7 +224,7 @@ struct cuda {
  * The layers of the model are split over the devices (shares.h). A pass goes through them one after the other: each
  * computes its layers, in a stream and with graphs of its own, and all that is pending then joins the residual stream,
  * since the next device lacks the weights for it. The host waits for the last device alone. Functions of a pass see one
- * device, cuda_pass.c.
+ * device, cuda_pass.c. A large batch is several passes, of its pieces, which overlap.
  */
 struct cuda_backend {
     struct cpu host; /* first: see above */
@@ -233,13 +234,19 @@ struct cuda_backend {
     char name[512]; /* of all */
     struct cuda_view views[CUDA_VIEWS];
     struct cuda_tables *tables;
+    struct cuda_pieces pieces;
     bool pinned;        /* host.scratch.x is */
     bool tokens_given;  /* config.batch_tokens is configured */
     atomic_bool failed; /* a device has; its driver is not called any more, which might wait for ever, */
     atomic_bool alone;  /* and the host computes alone */
 };
 
-/* One forward. */
+/* Marks of devices in overlapping passes. A device reaches MARK_DONE when its layers are computed; MARK_TAKEN when what
+ * the one before gives is copied, so that this may compute the next piece; the first one MARK_GIVEN when all is copied
+ * that the host gives. */
+enum { MARK_DONE, MARK_TAKEN, MARK_GIVEN };
+
+/* One forward, or a piece of it. */
 struct cuda_pass {
     struct cuda *c;
     struct pass cpu;                /* of the same batch: its layer, KV group, … */
@@ -255,8 +262,8 @@ struct cuda_pass {
     uint32_t first;                 /* from number @first of them on */
     size_t rows, angles[3];         /* the same: embeddings of a few tokens; angles as cs and sink_cs below */
     const float *cs[2], *sink_cs;   /* [tokens][rope_dim], of the device */
-    bool slides;                    /* some token does */
-    bool alone;                     /* each token is the only one of its entry */
+    bool slides, alone;             /* some token does; each token is the only one of its entry */
+    bool overlaps, more;            /* it is a piece; there are more pieces behind it */
     bool picks;                     /* of some token the id of the largest logit is wanted */
     const struct batch_entry *of;   /* the entry of the last id that was given; how many it has got */
     uint32_t given;
@@ -395,11 +402,19 @@ int cuda_embed_batch(struct cuda_pass *p);
  * start of a copy takes longer than the copy. */
 int cuda_upload_batch(struct cuda_pass *p);
 
-/* Copy the notes and the angles alone. */
+/* Copy the notes and the angles alone; where the latter are then, on the pass's device. */
 int cuda_upload_notes(struct cuda_pass *p);
+void cuda_find_angles(struct cuda_pass *p);
 
 /* Let the next device continue the pass: what it needs is copied there, in its stream. */
 int cuda_go_on(struct cuda_pass *p);
+
+/* Before a piece is laid out: wait until the host's buffers are free, and let the first device wait until the next one
+ * has taken what it gave of the piece before. */
+int cuda_begin_piece(struct cuda *first);
+
+/* Wait for all work of a device and of those behind it. */
+int cuda_wait_all(const struct cuda *c);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.
  */

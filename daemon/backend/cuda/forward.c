@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The forward pass, in the order of daemon/backend/cpu/forward.c. All kernels of a pass follow each other in one
- * stream; the host waits for the logits alone. */
+ * stream of each device; the host waits for the logits alone. */
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 
@@ -346,12 +346,13 @@ static int run_device(struct cuda_pass *p, float *logits, float *hidden)
 static int run(struct cuda_pass *p, float *logits, float *hidden)
 {
     int r = cuda_upload_batch(p);
+    if (!r && p->overlaps) r = cuda_mark(&p->c->device, MARK_GIVEN);
     if (!r) r = run_device(p, logits, hidden);
     while (!r && p->c->next) {
         r = cuda_go_on(p);
         if (!r) r = run_device(p, logits, hidden);
     }
-    return r ? r : cuda_wait(&p->c->device);
+    return r || (p->more && !p->n_kept) ? r : cuda_wait(&p->c->device);
 }
 
 /* A pass has failed: wait for what it has started, which reads what the next pass writes. The first message stays. */
@@ -364,21 +365,46 @@ static void stop(const struct cuda_backend *x)
     }
 }
 
+/* The pass of entries that are laid out. */
+static int pass(struct cuda_pass *p, const struct batch_entry *e, size_t n, float *logits, float *hidden)
+{
+    p->n = p->cpu.n;
+    p->x = p->c->buf.x;
+    int r = cuda_device_use(&p->c->device);
+    if (!r) r = cuda_embed_batch(p);
+    if (!r) r = cuda_upload_layers(p);
+    if (!r) r = cuda_write_notes(p, e, n);
+    return r ? r : run(p, logits, hidden);
+}
+
+/* The passes of pieces of @tokens tokens. */
+static int passes(struct cuda_backend *x, const struct batch_entry *e, size_t n, uint32_t tokens, float *logits,
+                  float *hidden)
+{
+    struct cuda_pieces *s = &x->pieces;
+    int r = 0;
+    s->e = e, s->n = n, s->dim = x->host.base.hparams.dim, s->entry = s->token = 0;
+    for (size_t some, first = 1; !r && (some = cuda_next_piece(s, tokens)); first = 0) {
+        struct cuda_pass p = {.c = &x->devices[0], .cpu = {.c = &x->host}, .overlaps = true, .more = s->entry < n};
+        if (!first) r = cuda_begin_piece(p.c);
+        if (!r) r = cpu_lay_out(&p.cpu, s->part, some, logits, hidden);
+        if (!r) r = pass(&p, s->part, some, logits, hidden);
+        logits += s->logits * x->host.base.hparams.vocab;
+        hidden += s->hidden * s->dim;
+    }
+    return r;
+}
+
 int cuda_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     struct cuda_backend *x = (struct cuda_backend *)b;
-    struct cuda *c = &x->devices[0];
-    struct cuda_pass p = {.c = c, .cpu = {.c = &x->host}, .x = c->buf.x};
+    struct cuda_pass p = {.c = &x->devices[0], .cpu = {.c = &x->host}};
     if (atomic_load(&x->alone)) return cpu_forward(b, e, n, logits, hidden);
     int r = cpu_lay_out(&p.cpu, e, n, logits, hidden);
     if (r || !p.cpu.n) return r;
     if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", x->name);
-    p.n = p.cpu.n;
-    r = cuda_device_use(&c->device);
-    if (!r) r = cuda_embed_batch(&p);
-    if (!r) r = cuda_upload_layers(&p);
-    if (!r) r = cuda_write_notes(&p, e, n);
-    if (!r) r = run(&p, logits, hidden);
+    const uint32_t tokens = cuda_piece_tokens(p.cpu.n, x->n);
+    r = tokens ? passes(x, e, n, tokens, logits, hidden) : pass(&p, e, n, logits, hidden);
     if (r) stop(x);
     return r ? cuda_lost(x, r) : 0;
 }

@@ -22,7 +22,8 @@ static int reserve(struct cuda *c, size_t bytes)
     void *host = NULL, *device = NULL;
     while (size < n->used + bytes) size *= 2;
     if (size == n->size) return 0;
-    int r = cuda_alloc_host(&c->device, &host, size);
+    int r = cuda_wait_all(c); /* for a piece that is computed */
+    if (!r) r = cuda_alloc_host(&c->device, &host, size);
     if (!r) r = cuda_alloc(&c->device, &device, size, "the places of a step");
     if (r) {
         cuda_free_host(&c->device, host);

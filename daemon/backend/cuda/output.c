@@ -44,11 +44,16 @@ int cuda_embed_batch(struct cuda_pass *p)
     return r;
 }
 
+void cuda_find_angles(struct cuda_pass *p)
+{
+    for (uint32_t i = 0; i < 2; i++) p->cs[i] = cuda_note(p->c, p->angles[i]);
+    p->sink_cs = cuda_note(p->c, p->angles[2]);
+}
+
 int cuda_upload_notes(struct cuda_pass *p)
 {
     const struct cuda *c = p->c;
-    p->cs[0] = cuda_note(c, p->angles[0]), p->cs[1] = cuda_note(c, p->angles[1]);
-    p->sink_cs = cuda_note(c, p->angles[2]);
+    cuda_find_angles(p);
     return cuda_upload(&c->device, c->notes.device, c->notes.host, c->notes.used);
 }
 

@@ -3,7 +3,8 @@
  * A libcuda.so.1 for tests of what hobd does when a driver fails. Its devices have memory, and kernels that compute
  * nothing; or the calls go to a real driver; or, linked with emulation/emulate.cpp, the CPU computes the kernels as
  * they are started. Of several devices only the memory of that whose work runs can be read, a call with a thing of
- * another device than the current one fails, and so does a copy between two that does not wait for the work before it.
+ * another device than the current one fails, and so does a copy between two that does not wait for the work before it,
+ * or a kernel of a device whose memory such a copy still reads.
  * $HOB_FAKE_CUDA has settings, separated by commas:
  *
  *   fail=NAME:N:CODE  the Nth call of NAME (a function, or "any") returns CODE, and so does each later call of any
@@ -56,9 +57,10 @@ struct function {
 /* A device. A stream is the address of stream, a module that of module. */
 struct context {
     char stream, module;
-    size_t used;               /* bytes of memory */
-    unsigned long work;        /* what its stream has got */
-    unsigned long of[DEVICES]; /* how much of that of other devices it comes behind */
+    size_t used;                 /* bytes of memory */
+    unsigned long work;          /* what its stream has got */
+    unsigned long of[DEVICES];   /* how much of that of other devices it comes behind */
+    unsigned long read[DEVICES]; /* which work of other devices reads its memory */
     struct function functions[FUNCTIONS];
 };
 static struct context contexts[DEVICES];
@@ -66,7 +68,7 @@ static __thread int current;
 
 struct event {
     int device;
-    unsigned long work;
+    unsigned long work, of[DEVICES];
 };
 
 /* Allocated memory, in the page before it. */
@@ -196,6 +198,29 @@ static bool own(CUstream s)
     return (char *)(void *)s == &contexts[current].stream;
 }
 
+/* A device comes behind some work of another one, and behind what that came behind. */
+static void behind(struct context *c, int device, unsigned long work, const unsigned long *of)
+{
+    for (int i = 0; i < DEVICES; i++)
+        if (of[i] > c->of[i]) c->of[i] = of[i];
+    if (work > c->of[device]) c->of[device] = work;
+}
+
+static CUresult synchronize(CUstream s)
+{
+    const struct context *of = (const struct context *)(void *)s;
+    for (int i = 0; i < DEVICES; i++) behind(&contexts[i], (int)(of - contexts), of->work, of->of);
+    return CUDA_SUCCESS;
+}
+
+/* No copy of another device may read the current one's memory now. */
+static bool is_read(void)
+{
+    for (int i = 0; i < DEVICES; i++)
+        if (contexts[current].read[i] > contexts[current].of[i]) return true;
+    return false;
+}
+
 /* The stream of the current device gets work. */
 static CUresult work(CUresult e)
 {
@@ -257,7 +282,9 @@ static CUresult copy_peer(void *to, CUcontext c, const void *from, CUcontext oth
     const int source = (int)((struct context *)(void *)other - contexts);
     if ((void *)c != &contexts[current] || fake.recorded) return CUDA_ERROR_INVALID_CONTEXT;
     if (contexts[current].of[source] != contexts[source].work) return CUDA_ERROR_NOT_READY;
-    return copy(to, from, n, s, source);
+    CUresult e = copy(to, from, n, s, source);
+    contexts[source].read[current] = contexts[current].work;
+    return e;
 }
 
 /* --- events --- */
@@ -279,13 +306,14 @@ static CUresult set_event(struct event *e, CUstream s)
 {
     if (!own(s) || e->device != current) return CUDA_ERROR_INVALID_CONTEXT;
     e->work = contexts[current].work;
+    memcpy(e->of, contexts[current].of, sizeof(e->of));
     return CUDA_SUCCESS;
 }
 
 static CUresult follow(CUstream s, const struct event *e)
 {
     if (!own(s)) return CUDA_ERROR_INVALID_CONTEXT;
-    contexts[current].of[e->device] = e->work;
+    behind(&contexts[current], e->device, e->work, e->of);
     return CUDA_SUCCESS;
 }
 
@@ -355,6 +383,7 @@ static CUresult launch(const CUlaunchConfig *c, const struct function *f, void *
 {
     if (c->numAttrs && code_version() != 90) return CUDA_ERROR_NOT_SUPPORTED;
     if (!own(c->hStream) || f->device != current) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!fake.recorded && is_read()) return CUDA_ERROR_NOT_READY;
     if (!emulated_run) return work(CUDA_SUCCESS);
     return fake.recorded ? record(fake.recorded, c, f->kernel, arguments[0]) : run(c, f->kernel, arguments[0]);
 }
@@ -408,7 +437,7 @@ static CUresult instantiate(CUgraphExec *x, CUgraph g)
 
 static CUresult run_graph(const struct graph *g, CUstream s)
 {
-    CUresult e = own(s) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult e = !own(s) ? CUDA_ERROR_INVALID_CONTEXT : is_read() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     for (size_t i = 0; !e && i < g->n; i++) e = run(&g->starts[i].config, g->starts[i].kernel, g->starts[i].argument);
     return e;
 }
@@ -465,7 +494,7 @@ FUNCTION(cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext c, CUdeviceptr from, CUco
          (to, c, from, o, n, s), copy_peer((void *)to, c, (const void *)from, o, n, s))
 FUNCTION(cuStreamCreate, (CUstream * s, unsigned f), (s, f), made(s, &contexts[current].stream))
 FUNCTION(cuStreamDestroy, (CUstream s), (s), counted(-1))
-FUNCTION(cuStreamSynchronize, (CUstream s), (s), CUDA_SUCCESS)
+FUNCTION(cuStreamSynchronize, (CUstream s), (s), synchronize(s))
 FUNCTION(cuStreamWaitEvent, (CUstream s, CUevent e_, unsigned f), (s, e_, f), follow(s, (void *)e_))
 FUNCTION(cuEventCreate, (CUevent * e_, unsigned f), (e_, f), make_event(e_))
 FUNCTION(cuEventDestroy, (CUevent e_), (e_), free_event(e_))

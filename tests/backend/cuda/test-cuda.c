@@ -330,6 +330,45 @@ static void test_whole_texts(void **state)
     gguf_close(g);
 }
 
+#define LONG 1700
+
+/* In large batches, whose pieces several devices compute at the same time: logits of the last tokens alone. */
+static void check_pieces(const struct pair *p, const struct backend_seq *want)
+{
+    struct backend_seq s;
+    const uint32_t all = LONG;
+    backend_seq_init(&s, p->gpu, LONG, 5, 0);
+    memcpy(s.logits, want->logits, (size_t)LONG * s.vocab * sizeof(float));
+    memset(s.want, 0, LONG);
+    memset(s.want + LONG - 9, WANT_LOGITS, 9);
+    struct batch_entry e = backend_seq_entry(&s, all);
+    float *last = s.logits + (size_t)(LONG - 9) * s.vocab;
+    memset(last, 0, 9 * s.vocab * sizeof(float));
+    assert_int_equal(p->gpu->ops->forward(p->gpu, &e, 1, last, NULL), 0);
+    s.done = LONG;
+    backend_seq_same_logits(want, &s);
+    same_blocks(p, 0, LONG / KV_BLOCK);
+    same_states(p, 0);
+    backend_seq_fini(&s);
+}
+
+/* Pieces of a prompt, with logits of all tokens and of few. */
+static void test_pieces(void **state)
+{
+    const struct tiny_backend_config c = {.batch_tokens = LONG, .kv_type = KERN_KV_F16};
+    struct pair p = open_pair(*state, 2048, c);
+    struct backend_seq want, s;
+    backend_seq_init(&want, p.cpu, LONG, 5, 0);
+    backend_seq_init(&s, p.gpu, LONG, 5, 0);
+    backend_seq_run(p.cpu, &want, 700);
+    backend_seq_run(p.gpu, &s, LONG);
+    backend_seq_same_logits(&want, &s);
+    for (uint32_t i = 0; i < 2; i++) check_pieces(&p, &want);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    close_pair(&p);
+}
+
 /* Several segments, and a window of its own group. */
 static void test_long(void **state)
 {
@@ -566,6 +605,10 @@ int main(int argc, char **argv)
         "adapters, llama",         "adapters, llama/Q8_0",  "adapters, phi3/Q8_0",          "adapters, gpt2/Q8_0",
         "adapters, cohere2/Q8_0",  "adapters, bitnet/Q8_0", "adapters, gemma3n/Q8_0",       "adapters, gemma4/Q8_0",
         "adapters, qwen2moe/Q8_0", "adapters, qwen35/Q8_0", "adapters, granitehybrid/Q8_0", "adapters, deepseek2/Q8_0"};
+    static const char *const pieces[][2] = {{"pieces, llama", "llama/Q8_0"},
+                                            {"pieces, gemma3n", "gemma3n/Q8_0"},
+                                            {"pieces, qwen35", "qwen35/Q8_0"},
+                                            {"pieces, mixtral", "mixtral/Q8_0"}};
     char *file = getenv("HOB_TEST_MODEL");
     int r = find_devices();
     if (r) {
@@ -586,6 +629,8 @@ int main(int argc, char **argv)
     add(test_long, "long, gemma2", "gemma2/Q8_0");
     add(test_long, "long, cohere2", "cohere2/Q8_0");
     add(test_long, "long, gemma3n", "gemma3n/Q8_0");
+    for (size_t i = 0; devices.n > 1 && i < sizeof(pieces) / sizeof(*pieces); i++)
+        add(test_pieces, pieces[i][0], pieces[i][1]);
     add(test_window_group, "a group of windows", "gemma3/Q8_0");
     add(test_window_group, "a group of windows, gemma4", "gemma4/Q8_0");
     add(test_window_group, "a group of windows, gemma3n", "gemma3n/Q8_0");

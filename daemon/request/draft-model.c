@@ -110,7 +110,8 @@ int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_b
     struct backend_config bc = model->config;
     bc.pool = model->ops->compute_pool ? model->ops->compute_pool(model) : NULL;
     bc.backend = NULL;
-    bc.device.kind = DEVICE_CPU; /* also beside a model on a device */
+    /* beside a model on a device, a layer of it that has room there is computed there, all else by the CPU */
+    bc.device.kind = d->mtp && model->config.device.kind != DEVICE_CPU ? DEVICE_AUTO : DEVICE_CPU;
     bc.ctx = ctx;
     bc.kv_bytes = kv_bytes;
     bc.batch_tokens = BATCH_TOKENS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/recover.h"
 #include "daemon/request/core.h"
+#include "daemon/request/draft-model.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/request.h"
 #include "daemon/sequence/fetch-blocks.h"
@@ -58,6 +59,14 @@ static void configure(struct core *core)
     core->plan.config.batch_tokens = core->config.batch_tokens = b->config.batch_tokens;
 }
 
+/* An MTP layer may be on the same device. Its sequences begin anew, as those of the model. */
+static void recover_draft(const struct core *core)
+{
+    struct backend *b = core->model.draft ? core->model.draft->backend : NULL;
+    if (b && b->ops->recover && b->ops->recover(b) < 0)
+        log_warning("the MTP layer proposes nothing: %s", error_text(-EIO));
+}
+
 void recover_turn(struct core *core)
 {
     struct backend *b = core->model.backend;
@@ -70,5 +79,6 @@ void recover_turn(struct core *core)
         return;
     }
     configure(core);
+    recover_draft(core);
     log_warning("computing with %s from now on; a new start of hobd may use the device again", b->isa);
 }

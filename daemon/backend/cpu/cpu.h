@@ -238,6 +238,10 @@ uint32_t cpu_window_start(const struct pass *p, const struct token *t);
 /* Divide the bytes of the configuration among the groups and map their blocks. 0, or -errno and the error message. */
 int cpu_allocate_kv(struct cpu *c);
 
+/* The normed embeddings and states of an MTP layer's batch, from scratch.x and the entries: scratch.pairs.f, and the
+ * rest if p->quantize. */
+void cpu_mtp_pairs(struct pass *p);
+
 /* As in struct backend_ops. */
 int cpu_kv_identity(const struct backend *b, uint8_t out[16]);
 

@@ -18,10 +18,15 @@ static void pair_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     }
 }
 
+void cpu_mtp_pairs(struct pass *p)
+{
+    cpu_each(p, pair_tokens, p->n);
+}
+
 void cpu_mtp_input(struct pass *p)
 {
     const struct product out = {&p->c->weights.mtp.eh_proj, p->c->scratch.x};
     p->quantize = cpu_quantized(&out, 1);
-    cpu_each(p, pair_tokens, p->n);
+    cpu_mtp_pairs(p);
     cpu_products(p, &out, 1, &p->c->scratch.pairs, p->n);
 }

@@ -127,6 +127,8 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     lay_out_experts(&b->moe, c, s, n);
     lay_out_states(&b->states, c, s, n);
     lay_out_latent(&b->latent, c, s, n);
+    b->pairs = carve(c, s->mtp.first ? n * 2 * s->dim : 0, f);
+    if (s->mtp.first) b->pair_acts = carve_acts(c, n, (size_t)2 * s->dim);
     b->gated_acts = carve_acts(c, n, ffn);
     b->m = carve(c, attn_rows * s->heads, f);
     b->l = carve(c, attn_rows * s->heads, f);

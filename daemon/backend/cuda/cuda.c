@@ -63,13 +63,26 @@ static int fill(struct cuda *c)
     return r ? r : cuda_find_kernels(c);
 }
 
+/* An MTP layer is computed where the model's output matrix is: on its last device. */
+static int follow_model(struct cuda_backend *x, struct backend_config *config, struct hparams *s)
+{
+    const struct cuda_backend *model = (const struct cuda_backend *)config->mtp_of;
+    if (config->mtp_of->ops->forward != cuda_forward)
+        return error_say(-EOPNOTSUPP, "an MTP layer is computed where its model is");
+    if (!hparams_drafts(s)) return 0; /* cpu_open refuses it */
+    hparams_mtp(s);
+    x->devices[0].model = &model->devices[model->n - 1];
+    config->device = (struct device_choice){DEVICE_CUDA, 1, {x->devices[0].model->device.number}};
+    return 0;
+}
+
 static int open_all(struct cuda_backend *x, const struct gguf *g, const struct backend_config *given)
 {
     struct backend_config config = *given;
     struct hparams s;
-    if (given->mtp_of) return error_say(-EOPNOTSUPP, "an MTP layer cannot be computed on a GPU yet");
     x->tokens_given = config.batch_tokens;
     int r = hparams_read(&s, g);
+    if (!r && given->mtp_of) r = follow_model(x, &config, &s);
     if (!r) r = cuda_supports(g, &s);
     if (!r) r = cuda_open_devices(x, g, &s, &config);
     x->host.kv_apart = true;

@@ -82,6 +82,8 @@ struct cuda_buffers {
     struct cuda_expert_buffers moe;
     struct cuda_state_buffers states;
     struct cuda_latent_buffers latent;
+    float *pairs; /* [tokens][2 dim] normed embeddings and states, of an MTP layer */
+    struct cuda_acts pair_acts;
     struct cuda_acts att_acts, gated_acts;
     float *m, *l, *o;   /* [attn_rows][heads], of o [head_dim] each: partial results of a wave of attention */
     float *logits;      /* [logit_rows][vocab] */
@@ -201,8 +203,10 @@ struct cuda_kv_part {
 
 /* What a device has of the model: layers [first, end). */
 struct cuda {
-    struct cpu *host;  /* of the backend */
-    struct cuda *next; /* the device with the layers from end on; NULL: this one has the last layer */
+    struct cpu *host;         /* of the backend */
+    struct cuda *next;        /* the device with the layers from end on; NULL: this one has the last layer */
+    const struct cuda *model; /* of an MTP layer: the model's last device, which is the same, with weights that it
+                               * borrows; else NULL */
     struct cuda_device device;
     struct cuda_kernels kern;
     uint32_t first, end;
@@ -296,9 +300,13 @@ static inline struct cuda_acts cuda_acts_of(const struct cuda_pass *p, struct cu
 /* The device's copy of a vector or of panels of the weights; NULL: NULL. */
 static inline const void *cuda_weight(const struct cuda *c, const void *p)
 {
-    const size_t at = (size_t)((const uint8_t *)p - (const uint8_t *)c->host->weights.mem);
-    const struct cuda_weights *w = &c->weights[at >= c->weights[1].from];
+    size_t at = (size_t)((const uint8_t *)p - (const uint8_t *)c->host->weights.mem);
     if (!p) return NULL;
+    if (c->model && at >= c->host->weights.table.size) {
+        c = c->model;
+        at = (size_t)((const uint8_t *)p - (const uint8_t *)c->host->weights.mem);
+    }
+    const struct cuda_weights *w = &c->weights[at >= c->weights[1].from];
     assert(at >= w->from && at < w->to);
     return w->mem + (at - w->from);
 }
@@ -528,6 +536,12 @@ void cuda_fini_adapters(struct cuda *c);
 
 /* Add to the results of the products @set of @f what the tokens' adapters give. */
 int cuda_add_adapters(const struct cuda_pass *p, const struct product *set, uint32_t n, const float *f);
+
+/* --- mtp.c: the input of an MTP layer --- */
+
+/* The embeddings on the host and the states of the entries -> buf.pairs; these -> p->x. */
+int cuda_upload_pairs(struct cuda_pass *p);
+int cuda_mtp_input(struct cuda_pass *p);
 
 /* --- latent.c: latent attention --- */
 

@@ -278,6 +278,7 @@ static int compute_layer(struct cuda_pass *p, bool last)
 static int begin_layers(struct cuda_pass *p)
 {
     const struct hparams *s = &p->c->host->base.hparams;
+    if (s->mtp.first) return cuda_mtp_input(p);
     int r = s->per_layer ? cuda_embed_layers(p) : 0;
     return r || !s->altup.streams ? r : cuda_altup_begin(p);
 }
@@ -304,7 +305,7 @@ static int compute_layers(struct cuda_pass *p)
     uint32_t layers[KV_GROUPS_MAX] = {0}, last[2] = {0};
     p->cpu.state_layer = 0;
     int r = c->first ? 0 : begin_layers(p);
-    for (uint32_t l = 0; !r && l < c->end && p->n; l++) {
+    for (uint32_t l = s->mtp.first; !r && l < c->end && p->n; l++) {
         p->cpu.layer = l;
         p->cpu.w = &c->host->weights.layers[l];
         choose_kv(p, layers, last);
@@ -373,6 +374,7 @@ static int pass(struct cuda_pass *p, const struct batch_entry *e, size_t n, floa
     int r = cuda_device_use(&p->c->device);
     if (!r) r = cuda_embed_batch(p);
     if (!r) r = cuda_upload_layers(p);
+    if (!r && p->c->host->base.hparams.mtp.first) r = cuda_upload_pairs(p);
     if (!r) r = cuda_write_notes(p, e, n);
     return r ? r : run(p, logits, hidden);
 }

@@ -188,12 +188,15 @@ int cuda_hand_over(struct cuda_pass *p, uint32_t first, uint32_t n, float **logi
     return r;
 }
 
-/* The states of the kept tokens behind the last norm -> c->buf.h, of which the wanted ones go to @hidden. */
+/* The states of the kept tokens behind the last norm (of some MTP layers before it) -> c->buf.h, of which the wanted
+ * ones go to @hidden. */
 static int finish_hidden(struct cuda_pass *p, float *hidden)
 {
     const struct cuda *c = p->c;
-    const uint32_t dim = c->host->base.hparams.dim;
-    const struct cuda_norm_by by = {.w = c->host->weights.output_norm, .bias = c->host->weights.output_norm_bias};
+    const struct hparams *s = &c->host->base.hparams;
+    const uint32_t dim = s->dim;
+    struct cuda_norm_by by = {.w = c->host->weights.output_norm, .bias = c->host->weights.output_norm_bias};
+    if (s->mtp.first && s->desc->mtp == MTP_PLAIN) by = (struct cuda_norm_by){.w = NULL};
     struct cuda_norm a = cuda_join_of(p, &by);
     a.f = c->buf.h;
     int r = cuda_join(p, &by, &a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which models the device computes: all but those with MTP layers, and a few sizes. */
+/* Which models the device computes: all but a few sizes. */
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 
@@ -11,17 +11,8 @@ static int refuse(const struct hparams *s, const char *what)
     return error_say(-EOPNOTSUPP, "a '%s' model cannot be computed on a GPU yet: %s", s->arch, what);
 }
 
-/* Parts of a layer that only the CPU computes; NULL: none. */
-static const char *missing_part(const struct hparams *s)
-{
-    if (s->mtp.first) return "a layer that predicts later tokens (MTP)";
-    return NULL;
-}
-
 int cuda_supports(const struct gguf *g, const struct hparams *s)
 {
-    const char *missing = missing_part(s);
-    if (missing) return refuse(s, missing);
     if (cuda_scan_bytes(s) > SCAN_MOST) return refuse(s, "heads of recurrent layers whose state has more than 216 KiB");
     if (s->mla.kv_rank % 4) return refuse(s, "latent attention whose rank is not a multiple of 4");
     if (!s->mla.kv_rank && hparams_widest(s) > HEAD_MOST && hparams_widest(s) % 4)

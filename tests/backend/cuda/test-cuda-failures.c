@@ -335,6 +335,51 @@ static void test_an_adapter_that_stays(void **state)
     adapter_close(a);
 }
 
+/* An MTP layer of a model on a device that fails: both go on without it, and the layer has the model's output matrix.
+ */
+static void test_an_mtp_layer(void **state)
+{
+    struct gguf *usual = g;
+    struct backend *model[2], *layer[2];
+    float *logits[2];
+    struct tiny t;
+    tiny_init(&t);
+    t.arch = "glm4moe";
+    g = model_file_tiny(&t);
+    for (int i = 0; i < 2; i++) {
+        static const uint32_t table[] = {0, 1, 2};
+        static const uint32_t *const tables[] = {table};
+        int32_t ids[LENGTH];
+        uint8_t want[LENGTH];
+        fake_set("");
+        assert_int_equal(open_backend(&model[i], i ? "cuda" : "cpu"), 0);
+        struct backend_config c = model[i]->config;
+        c.mtp_of = model[i];
+        c.pool = model[i]->ops->compute_pool(model[i]);
+        assert_int_equal(backend_new(&layer[i], g, &c), 0);
+        const struct hparams *y = &layer[i]->hparams;
+        float *states = calloc(LENGTH, y->dim * sizeof(float));
+        logits[i] = calloc(LENGTH, y->vocab * sizeof(float));
+        assert_true(states && logits[i]);
+        seeded_tokens(ids, LENGTH, y->vocab, 3);
+        memset(want, WANT_LOGITS, sizeof(want));
+        for (size_t n = 0; n < (size_t)LENGTH * y->dim; n++) states[n] = (float)(n % 17) - 8;
+        const struct batch_entry e = {.blocks = tables, .n = LENGTH, .tokens = ids, .states = states, .want = want};
+        if (i) fake_set("fail=cuStreamSynchronize:1:700");
+        int r = layer[i]->ops->forward(layer[i], &e, 1, logits[i], NULL);
+        assert_int_equal(r, i ? -EIO : 0);
+        if (r) assert_int_equal(model[i]->ops->recover(model[i]), 0);
+        if (r) assert_int_equal(layer[i]->ops->recover(layer[i]), 0);
+        if (r) assert_int_equal(layer[i]->ops->forward(layer[i], &e, 1, logits[i], NULL), 0);
+        free(states);
+    }
+    assert_memory_equal(logits[0], logits[1], (size_t)LENGTH * layer[0]->hparams.vocab * sizeof(float));
+    for (int i = 0; i < 2; i++) backend_free(layer[i]), backend_free(model[i]), free(logits[i]);
+    fake_forget(); /* a lost device frees nothing */
+    gguf_close(g);
+    g = usual;
+}
+
 /* Code that the driver translates starts no kernel before the end of the one before it, on whatever device. */
 static void test_translated_code(void **state)
 {
@@ -360,6 +405,7 @@ int main(void)
                                        cmocka_unit_test(test_each_call_of_a_start),
                                        cmocka_unit_test(test_each_call_of_a_step),
                                        cmocka_unit_test(test_each_call_of_an_adapter),
-                                       cmocka_unit_test(test_an_adapter_that_stays)};
+                                       cmocka_unit_test(test_an_adapter_that_stays),
+                                       cmocka_unit_test(test_an_mtp_layer)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

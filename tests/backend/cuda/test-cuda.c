@@ -609,6 +609,8 @@ int main(int argc, char **argv)
                                             {"pieces, gemma3n", "gemma3n/Q8_0"},
                                             {"pieces, qwen35", "qwen35/Q8_0"},
                                             {"pieces, mixtral", "mixtral/Q8_0"}};
+    static const char *const mtp[] = {"mtp, qwen35-mtp", "mtp, qwen35-mtp/Q8_0", "mtp, glm4moe", "mtp, glm4moe/Q8_0",
+                                      "mtp, glm4moe-normed/Q4_0"};
     char *file = getenv("HOB_TEST_MODEL");
     int r = find_devices();
     if (r) {
@@ -625,6 +627,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(adapted) / sizeof(*adapted); i++)
         add(test_adapters, adapted[i], strchr(adapted[i], ' ') + 1);
+    for (size_t i = 0; i < sizeof(mtp) / sizeof(*mtp); i++) add(test_mtp, mtp[i], strchr(mtp[i], ' ') + 1);
     add(test_long, "long, llama", "llama/Q4_0");
     add(test_long, "long, gemma2", "gemma2/Q8_0");
     add(test_long, "long, cohere2", "cohere2/Q8_0");

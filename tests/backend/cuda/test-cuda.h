@@ -25,3 +25,4 @@ void same_blocks(const struct pair *p, uint32_t first, uint32_t n);
 
 /* *state: "arch" or "arch/TYPE". */
 void test_adapters(void **state);
+void test_mtp(void **state);

@@ -124,7 +124,11 @@ void fake_cuda_set(const char *settings)
     fake.devices = !emulated_supported || emulated_supported();
     fake.processors = 4;
     fake.memory = (size_t)4 << 30;
-    for (int i = 0; i < DEVICES; i++) contexts[i].used = 0; /* a device that was lost frees nothing */
+    for (int i = 0; i < DEVICES; i++) { /* a device that was lost frees nothing, and nothing waits for it */
+        contexts[i].used = contexts[i].work = 0;
+        memset(contexts[i].of, 0, sizeof(contexts[i].of));
+        memset(contexts[i].read, 0, sizeof(contexts[i].read));
+    }
     for (const char *s = settings; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL) set(s);
 }
 
@@ -281,7 +285,7 @@ static CUresult copy_peer(void *to, CUcontext c, const void *from, CUcontext oth
 {
     const int source = (int)((struct context *)(void *)other - contexts);
     if ((void *)c != &contexts[current] || fake.recorded) return CUDA_ERROR_INVALID_CONTEXT;
-    if (contexts[current].of[source] != contexts[source].work) return CUDA_ERROR_NOT_READY;
+    if (contexts[current].of[source] < contexts[source].work) return CUDA_ERROR_NOT_READY;
     CUresult e = copy(to, from, n, s, source);
     contexts[source].read[current] = contexts[current].work;
     return e;

@@ -27,6 +27,20 @@ static void (*fake_set)(const char *), (*fake_forget)(void);
 static long (*fake_live)(void), (*fake_calls)(void);
 static struct gguf *g;
 
+/* A model in F32. */
+static struct gguf *open_tiny(uint32_t ctx, uint32_t layers, uint32_t ffn)
+{
+    struct buf b = BUF_INIT;
+    struct gguf *out;
+    struct tiny t;
+    tiny_init(&t);
+    t.ctx = ctx, t.layers = layers, t.ffn = ffn, t.type = 0;
+    model_file_tiny_bytes(&b, &t);
+    assert_int_equal(model_file_open(&out, b.data, b.len), 0);
+    buf_fini(&b);
+    return out;
+}
+
 static int setup(void **state)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -50,6 +64,7 @@ static int teardown(void **state)
 }
 
 static struct device_choice devices = {DEVICE_CUDA, 0, {0}}; /* the first one, or more if they are needed */
+static uint32_t tokens = 128, chunk = CHUNK;                 /* of a batch at most; those that run() computes at once */
 static const struct device_choice first = {DEVICE_CUDA, 0, {0}}, two = {DEVICE_CUDA, 2, {0, 1}};
 
 static int open_backend(struct backend **out, const char *backend)
@@ -57,10 +72,10 @@ static int open_backend(struct backend **out, const char *backend)
     struct backend_config c = {.backend = backend,
                                .device = devices,
                                .threads = 1,
-                               .ctx = 256,
+                               .ctx = 2 * tokens,
                                .kv_type = KERN_KV_F32,
                                .kv_bytes = 4 << 20,
-                               .batch_tokens = 128};
+                               .batch_tokens = tokens};
     return backend_new(out, g, &c);
 }
 
@@ -132,7 +147,7 @@ static int run(struct backend *b, struct backend_seq *s)
 {
     int r = 0;
     for (uint32_t n; !r && (n = s->n - s->done); s->done += n) {
-        if (n > CHUNK) n = CHUNK;
+        if (n > chunk) n = chunk;
         struct batch_entry e = backend_seq_entry(s, n);
         memset(s->want, WANT_LOGITS, s->n);
         r = b->ops->forward(b, &e, 1, s->logits + (size_t)s->done * s->vocab, NULL);
@@ -221,6 +236,47 @@ static void test_two_devices(void **state)
     devices = first;
 }
 
+#define PIECES 1100 /* tokens of a batch in pieces */
+#define SOME   12
+
+/* A device that is lost at some calls of a step whose pieces overlap. */
+static void test_some_calls_of_pieces(void **state)
+{
+    struct backend *cpu, *b;
+    struct backend_seq want, s;
+    struct gguf *usual = g;
+    long start, all;
+    tokens = chunk = PIECES, devices = two, g = open_tiny(2 * PIECES, 2, 96);
+    assert_int_equal(open_backend(&cpu, "cpu"), 0);
+    backend_seq_init(&want, cpu, PIECES, 5, 0);
+    backend_seq_run(cpu, &want, 500);
+    fake_set("devices=2");
+    assert_int_equal(open_backend(&b, "cuda"), 0);
+    start = fake_calls();
+    backend_seq_init(&s, b, PIECES, 5, 0);
+    assert_int_equal(run(b, &s), 0);
+    all = fake_calls();
+    backend_seq_fini(&s);
+    backend_free(b);
+    for (long i = 0; i < SOME; i++) {
+        char settings[64];
+        snprintf(settings, sizeof(settings), "devices=2,fail=any:%ld:700",
+                 start + 1 + (all - start - 1) * i / (SOME - 1));
+        fake_set(settings);
+        assert_int_equal(open_backend(&b, "cuda"), 0);
+        backend_seq_init(&s, b, PIECES, 5, 0);
+        assert_true(compute(b, &s));
+        backend_seq_same_logits(&want, &s);
+        backend_seq_fini(&s);
+        backend_free(b);
+    }
+    backend_seq_fini(&want);
+    backend_free(cpu);
+    gguf_close(g);
+    fake_forget();
+    tokens = 128, chunk = CHUNK, devices = first, g = usual;
+}
+
 /* A start with so many devices that have @mib MiB each: 0 or -ENOMEM. */
 static int start_with(uint32_t n, uint32_t mib, struct backend **out)
 {
@@ -238,13 +294,8 @@ static void test_as_many_as_needed(void **state)
     static const uint32_t less[] = {0, 1, 26};
     struct gguf *usual = g;
     struct backend *b = NULL;
-    struct buf bytes = BUF_INIT;
-    struct tiny t;
     uint32_t few = 0, many = 4096;
-    tiny_init(&t);
-    t.layers = 8, t.ffn = 8192, t.type = 0;
-    model_file_tiny_bytes(&bytes, &t);
-    assert_int_equal(model_file_open(&g, bytes.data, bytes.len), 0);
+    g = open_tiny(512, 8, 8192);
     while (few + 1 < many) { /* the least memory with which one device is enough */
         const uint32_t half = (few + many) / 2;
         int r = start_with(1, half, &b);
@@ -262,7 +313,6 @@ static void test_as_many_as_needed(void **state)
     assert_non_null(strstr(error_text(-ENOMEM), "fake, sm_90, cuda:"));
     assert_int_equal(fake_live(), 0);
     gguf_close(g);
-    buf_fini(&bytes);
     g = usual;
 }
 
@@ -402,6 +452,7 @@ int main(void)
                                        cmocka_unit_test(test_translated_code),
                                        cmocka_unit_test(test_two_devices),
                                        cmocka_unit_test(test_as_many_as_needed),
+                                       cmocka_unit_test(test_some_calls_of_pieces),
                                        cmocka_unit_test(test_each_call_of_a_start),
                                        cmocka_unit_test(test_each_call_of_a_step),
                                        cmocka_unit_test(test_each_call_of_an_adapter),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Latent attention: as cuda_attn_few_*, but V is the first values of K, and all query heads have the same K. A CTA has
- * some heads of a tile; a thread adds the values of one dim for ROWS queries, for which it reads them once. */
+ * some heads of a tile; a thread adds the values of two dims for all of them, or for 16, so that it reads them once. */
 #include "kernels/cuda/attn.cuh"
 #include "kernels/cuda/latent-args.h"
 
-#define ROWS 8
+#define ROWS 8 /* whose scores a warp computes at once */
 
 /* Heads of the CTA. */
 __device__ static inline uint32_t heads_of(const struct cuda_attn &a)
@@ -30,60 +30,78 @@ __device__ static inline void load_latent(const struct cuda_attn_latent &f, cons
     __syncthreads();
 }
 
-/* Dim @d of the keys @j … j + 3 of a block. */
-template <int type> __device__ static inline float4 four(const uint8_t *k, uint32_t dim, uint32_t d, uint32_t j)
+/* Dim @d of eight keys of a block from @j on. */
+template <int type>
+__device__ static inline void eight(const uint8_t *k, uint32_t dim, uint32_t d, uint32_t j, float v[8])
 {
-    if (type == KV_F32) return *(const float4 *)((const float *)k + d * CUDA_WARP + j);
-    if (type == KV_F16) {
-        const ushort4 h = *(const ushort4 *)((const uint16_t *)k + d * CUDA_WARP + j);
-        return make_float4(half_(h.x), half_(h.y), half_(h.z), half_(h.w));
+    if (type == KV_F32) {
+        const float4 *f = (const float4 *)((const float *)k + d * CUDA_WARP + j), a = f[0], b = f[1];
+        v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+        return;
     }
-    const char4 c = *(const char4 *)((const int8_t *)k + d * CUDA_WARP + j);
-    const ushort4 s = *(const ushort4 *)((const uint16_t *)(k + kv_codes(dim)) + d / CUDA_WARP * CUDA_WARP + j);
-    return make_float4((float)c.x * half_(s.x), (float)c.y * half_(s.y), (float)c.z * half_(s.z),
-                       (float)c.w * half_(s.w));
+    const uint16_t *h = type == KV_F16 ? (const uint16_t *)k + d * CUDA_WARP + j
+                                       : (const uint16_t *)(k + kv_codes(dim)) + d / CUDA_WARP * CUDA_WARP + j;
+    const uint4 w = *(const uint4 *)h;
+    const uint32_t halves[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i++) v[i] = half_((uint16_t)(halves[i / 2] >> i % 2 * 16));
+    if (type != KV_Q8) return;
+    const uint2 c = *(const uint2 *)((const int8_t *)k + d * CUDA_WARP + j);
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i++) v[i] = (float)(int8_t)((i < 4 ? c.x : c.y) >> i % 4 * 8) * v[i];
 }
 
-/* o += p v of a block that all rows see whole; the weights @p of the rows are @width apart. */
-template <int type>
-__device__ static inline void add_block(const uint8_t *k, uint32_t dim, uint32_t d, const float *const p[ROWS],
-                                        float o[ROWS])
+/* o += p v of a block that all rows see whole: of the dims @d and d + 1, and R rows, whose weights are @p. */
+template <int type, int R>
+__device__ static inline void add_block(const uint8_t *k, uint32_t dim, uint32_t d, const float *p, float2 o[R])
 {
+#pragma unroll 1
+    for (uint32_t j = 0; j < CUDA_WARP; j += 8) {
+        float x[8], y[8];
+        eight<type>(k, dim, d, j, x);
+        eight<type>(k, dim, d + 1, j, y);
 #pragma unroll
-    for (uint32_t j = 0; j < CUDA_WARP; j += 4) {
-        const float4 v = four<type>(k, dim, d, j);
+        for (uint32_t i = 0; i < 8; i += 4)
 #pragma unroll
-        for (uint32_t r = 0; r < ROWS; r++) {
-            const float4 w = *(const float4 *)(p[r] + j);
-            o[r] = fma_(w.w, v.w, fma_(w.z, v.z, fma_(w.y, v.y, fma_(w.x, v.x, o[r]))));
-        }
+            for (uint32_t r = 0; r < R; r++) {
+                const float4 w = *(const float4 *)(p + r * CUDA_SEGMENT + j + i);
+                o[r].x = fma_(w.w, x[i + 3], fma_(w.z, x[i + 2], fma_(w.y, x[i + 1], fma_(w.x, x[i], o[r].x))));
+                o[r].y = fma_(w.w, y[i + 3], fma_(w.z, y[i + 2], fma_(w.y, y[i + 1], fma_(w.x, y[i], o[r].y))));
+            }
     }
 }
 
-/* The outputs of dim @d of the rows from @first on; those behind the last are the last again. */
-template <int type>
+/* The outputs of the dims @d and d + 1 of R rows from @first on; of rows that do not exist they are of no use. */
+template <int type, int R>
 __device__ static inline void chain_rows(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
-                                         uint32_t first, uint32_t d, float o[ROWS])
+                                         uint32_t first, uint32_t d, float2 o[R])
 {
     for (uint32_t b = 0; t.from + b * CUDA_WARP < t.to; b++) {
         const uint8_t *k = block_of<false>(a, t, x, b);
-        const float *p[ROWS];
-        uint32_t lo[ROWS], hi[ROWS];
-        bool all = true;
+        const float *p = x.weights + first * CUDA_SEGMENT + b * CUDA_WARP;
+        uint32_t lo, hi;
+        seen_of<false>(a, t, x, first, b, lo, hi);
+        if (t.n == 1 && lo == 0 && hi == CUDA_WARP) { /* all rows are of one token */
 #pragma unroll
-        for (uint32_t r = 0; r < ROWS; r++) {
-            const uint32_t row = min(first + r, x.rows - 1);
-            seen_of<false>(a, t, x, row, b, lo[r], hi[r]);
-            all &= lo[r] == 0 && hi[r] == CUDA_WARP;
-            p[r] = x.weights + row * a.width + b * CUDA_WARP;
-            if (lo[r] < hi[r]) o[r] = o[r] * x.factors[row * BLOCKS + b]; /* 1 changes nothing */
-        }
-        if (all) {
-            add_block<type>(k, a.dim, d, p, o);
+            for (uint32_t r = 0; r < R; r++) {
+                const float c = x.factors[(first + r) * BLOCKS + b]; /* 1 changes nothing */
+                o[r].x = o[r].x * c, o[r].y = o[r].y * c;
+            }
+            add_block<type, R>(k, a.dim, d, p, o);
             continue;
         }
-        for (uint32_t r = 0; r < ROWS; r++)
-            for (uint32_t j = lo[r]; j < hi[r]; j++) o[r] = fma_(p[r][j], key<type>(k, a.dim, d, j), o[r]);
+#pragma unroll
+        for (uint32_t r = 0; r < R; r++) {
+            const uint32_t row = min(first + r, x.rows - 1);
+            seen_of<false>(a, t, x, row, b, lo, hi);
+            if (lo >= hi) continue;
+            const float c = x.factors[row * BLOCKS + b], *w = x.weights + row * CUDA_SEGMENT + b * CUDA_WARP;
+            o[r].x = o[r].x * c, o[r].y = o[r].y * c;
+            for (uint32_t j = lo; j < hi; j++) {
+                o[r].x = fma_(w[j], key<type>(k, a.dim, d, j), o[r].x);
+                o[r].y = fma_(w[j], key<type>(k, a.dim, d + 1, j), o[r].y);
+            }
+        }
     }
 }
 
@@ -112,27 +130,41 @@ __device__ static inline void end_row(const struct cuda_attn &a, const struct cu
     if (to != UINT64_MAX) a.m[to] = m, a.l[to] = l;
 }
 
+/* The outputs of all rows. */
+template <int type, int R>
+__device__ static inline void chains(const struct cuda_attn_latent &f, const struct cuda_attn &a,
+                                     const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t pairs = f.rank / 2, n = (x.rows + R - 1) / R * pairs;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const uint32_t first = i / pairs * R, d = i % pairs * 2;
+        float2 o[R] = {};
+        chain_rows<type, R>(a, t, x, first, d, o);
+#pragma unroll
+        for (uint32_t r = 0; r < R; r++) {
+            const uint64_t to = place_of(f.a, t, x, a.group, first + r);
+            if (to != UINT64_MAX) *(float2 *)(a.o + to * f.rank + d) = o[r];
+        }
+    }
+}
+
 template <int type> __device__ static inline void attention(const struct cuda_attn_latent &f)
 {
     const struct cuda_tile t = f.a.tiles[blockIdx.x];
-    const uint32_t heads = heads_of(f.a);
     struct cuda_attn a = f.a;
-    a.group = heads; /* of the CTA's rows */
+    a.group = heads_of(f.a); /* of the CTA's rows */
+    a.width = CUDA_SEGMENT;
     const struct steps x = steps_of(a, t);
     if (!x.rows) return;
-    load_latent(f, t, heads, x.queries);
+    load_latent(f, t, a.group, x.queries);
     weights<type, false, ROWS>(a, t, x);
-    for (uint32_t r = threadIdx.x; r < x.rows; r += blockDim.x) end_row(a, t, x, r, place_of(f.a, t, x, heads, r));
-    for (uint32_t i = threadIdx.x; i < (x.rows + ROWS - 1) / ROWS * f.rank; i += blockDim.x) {
-        const uint32_t first = i / f.rank * ROWS, d = i % f.rank;
-        float o[ROWS] = {};
-        chain_rows<type>(a, t, x, first, d, o);
-#pragma unroll
-        for (uint32_t r = 0; r < ROWS; r++) {
-            const uint64_t to = place_of(f.a, t, x, heads, first + r);
-            if (to != UINT64_MAX) a.o[to * f.rank + d] = o[r];
-        }
-    }
+    for (uint32_t r = threadIdx.x; r < x.rows; r += blockDim.x) end_row(a, t, x, r, place_of(f.a, t, x, a.group, r));
+    if (x.rows > 8)
+        chains<type, 16>(f, a, t, x);
+    else if (x.rows > 4)
+        chains<type, 8>(f, a, t, x);
+    else
+        chains<type, 4>(f, a, t, x);
 }
 
 #define ATTENTION(name, type)                                                                                          \

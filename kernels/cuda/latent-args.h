@@ -26,7 +26,7 @@ struct cuda_latent_heads {
 };
 
 /* Attention. One CTA for each tile (x) and a.group of the tile's heads (y), the last of which may have fewer. Shared
- * memory: few_floats() of daemon/backend/cuda/attention.c. */
+ * memory: attn_bytes() of daemon/backend/cuda/latent.c. */
 struct cuda_attn_latent {
     struct cuda_attn a;    /* dim: rank + rope; q: [n][heads][nope + rope]; o: [rows][heads][rank]; kv.each: 0 */
     const float *absorbed; /* [heads][apart][rank] the queries but for their last rope values */

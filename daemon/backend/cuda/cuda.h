@@ -421,7 +421,7 @@ int cuda_go_on(struct cuda_pass *p);
  * has taken what it gave of the piece before. */
 int cuda_begin_piece(struct cuda *first);
 
-/* Wait for all work of a device and of those behind it. */
+/* Wait for all work of a device, which is the thread's, and of those behind it. */
 int cuda_wait_all(const struct cuda *c);
 
 /* Norm and logits of the kept tokens [first, first + n), n <= logit_rows: buf.logits, and buf.best if the pass picks.

@@ -77,6 +77,9 @@ int cuda_begin_piece(struct cuda *first)
 int cuda_wait_all(const struct cuda *c)
 {
     int r = 0;
-    for (; !r && c; c = c->next) r = cuda_wait(&c->device);
-    return r;
+    for (const struct cuda *i = c; !r && i; i = i->next) {
+        r = cuda_device_use(&i->device);
+        if (!r) r = cuda_wait(&i->device);
+    }
+    return r ? r : cuda_device_use(&c->device);
 }

@@ -4,7 +4,24 @@
 #include "kernels/cuda/attn.cuh"
 #include "kernels/cuda/latent-args.h"
 
-#define ROWS 8 /* whose scores a warp computes at once */
+#define ROWS CUDA_LATENT_ROWS
+
+/* What lies in shared memory: the queries are [dim / 4, rounded up][ROWS][4], so that the addresses of all rows differ
+ * by constants; all else as in struct steps, of ROWS rows. */
+__device__ static inline struct steps latent_steps(const struct cuda_attn &a, const struct cuda_tile &t)
+{
+    extern __shared__ float4 shared[];
+    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    struct steps x;
+    x.rows = t.n * a.group;
+    x.shift = n > 1 ? 32 - __clz(n - 1) : 0;
+    x.queries = (float *)shared;
+    x.weights = x.queries + (a.dim + 3) / 4 * 4 * ROWS;
+    x.tops = x.weights + ROWS * CUDA_SEGMENT;
+    x.sums = x.tops + ROWS * BLOCKS;
+    x.factors = x.sums + ROWS * BLOCKS;
+    return x;
+}
 
 /* Heads of the CTA. */
 __device__ static inline uint32_t heads_of(const struct cuda_attn &a)
@@ -17,7 +34,7 @@ __device__ static inline void load_latent(const struct cuda_attn_latent &f, cons
                                           float *queries)
 {
     const struct cuda_attn &a = f.a;
-    const uint32_t wide = (a.dim + 3) / 4 * 4, rope = a.dim - f.rank;
+    const uint32_t rope = a.dim - f.rank;
     for (uint32_t i = threadIdx.x; i < t.n * heads * a.dim; i += blockDim.x) {
         const uint32_t row = i / a.dim, d = i % a.dim, token = t.token + row / heads;
         const uint64_t head = blockIdx.y * a.group + row % heads;
@@ -25,9 +42,91 @@ __device__ static inline void load_latent(const struct cuda_attn_latent &f, cons
         float x = d < f.rank ? f.absorbed[(head * f.apart + token) * f.rank + d] : rest[d - f.rank];
         const float by = f.warmth ? f.warmth[token] : 1.0f;
         if (by != 1.0f) x = x * by;
-        queries[row * wide + d] = x;
+        queries[(d / 4 * ROWS + row) * 4 + d % 4] = x;
     }
     __syncthreads();
+}
+
+/* Dims @d … d + 3 of two keys of a block from @j on. */
+template <int type>
+__device__ static inline void two_keys(const uint8_t *k, uint32_t dim, uint32_t d, uint32_t j, float2 v[4])
+{
+    float2 scale = make_float2(1.0f, 1.0f);
+    if (type == KV_Q8)
+        scale =
+            __half22float2(*(const __half2 *)((const uint16_t *)(k + kv_codes(dim)) + d / CUDA_WARP * CUDA_WARP + j));
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t at = (d + i) * CUDA_WARP + j;
+        if (type == KV_F32) v[i] = *(const float2 *)((const float *)k + at);
+        if (type == KV_F16) v[i] = __half22float2(*(const __half2 *)((const uint16_t *)k + at));
+        if (type != KV_Q8) continue;
+        const char2 c = *(const char2 *)((const int8_t *)k + at);
+        v[i] = make_float2((float)c.x * scale.x, (float)c.y * scale.y);
+    }
+}
+
+/* The largest of the values of 16 lanes; a NaN is ignored, as in warp_max. */
+__device__ static inline float half_max(float x)
+{
+    int i = __float_as_int(x);
+    i = (i & 0x7fffffff) > 0x7f800000 ? INT32_MIN : i ^ (i >> 31 & 0x7fffffff);
+#pragma unroll
+    for (int h = 8; h; h /= 2) i = max(i, __shfl_xor_sync(ALL, i, h));
+    return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
+}
+
+/* The scores of R rows from @first on and the blocks @b0 and b0 + 1, if there is such: a lane has two keys of one. */
+template <int type, int R>
+__device__ static inline void score_two(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
+                                        uint32_t b0, uint32_t first)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, j = lane % 16 * 2;
+    const bool exists = t.from + (b0 + lane / 16) * CUDA_WARP < t.to;
+    const uint32_t b = exists ? b0 + lane / 16 : b0;
+    const uint8_t *k = block_of<false>(a, t, x, b);
+    const float *q = x.queries + first * 4;
+    float2 s[R] = {};
+    uint32_t d = 0;
+#pragma unroll 2
+    for (; d + 4 <= a.dim; d += 4) {
+        float2 v[4];
+        two_keys<type>(k, a.dim, d, j, v);
+#pragma unroll
+        for (uint32_t r = 0; r < R; r++) {
+            const float4 y = *(const float4 *)(q + d * ROWS + r * 4);
+            s[r].x = fma_(y.w, v[3].x, fma_(y.z, v[2].x, fma_(y.y, v[1].x, fma_(y.x, v[0].x, s[r].x))));
+            s[r].y = fma_(y.w, v[3].y, fma_(y.z, v[2].y, fma_(y.y, v[1].y, fma_(y.x, v[0].y, s[r].y))));
+        }
+    }
+    for (; d < a.dim; d++)
+#pragma unroll
+        for (uint32_t r = 0; r < R; r++) {
+            s[r].x = fma_(q[(d / 4 * ROWS + r) * 4 + d % 4], key<type>(k, a.dim, d, j), s[r].x);
+            s[r].y = fma_(q[(d / 4 * ROWS + r) * 4 + d % 4], key<type>(k, a.dim, d, j + 1), s[r].y);
+        }
+#pragma unroll
+    for (uint32_t r = 0; r < R; r++) {
+        const uint32_t row = min(first + r, x.rows - 1);
+        const bool stored = first + r < x.rows && exists;
+        uint32_t lo, hi;
+        seen_of<false>(a, t, x, row, b, lo, hi);
+        float2 v = make_float2(s[r].x * a.scale, s[r].y * a.scale);
+        if (a.cap > 0.0f) v = make_float2(softcap_(v.x, a.cap), softcap_(v.y, a.cap));
+        const float one = j >= lo && j < hi ? v.x : NOTHING, two = j + 1 >= lo && j + 1 < hi ? v.y : NOTHING;
+        const float top = fmaxf(half_max(one), half_max(two)) + 0.0f;
+        if (stored) *(float2 *)(x.weights + row * CUDA_SEGMENT + b * CUDA_WARP + j) = v;
+        if (stored && j == 0) x.tops[row * BLOCKS + b] = top;
+    }
+}
+
+/* Of all rows and blocks, which the warps share. */
+template <int type, int R>
+__device__ static inline void score_rows(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t twos = (t.to - t.from + 2 * CUDA_WARP - 1) / (2 * CUDA_WARP), n = (x.rows + R - 1) / R * twos;
+    for (uint32_t i = threadIdx.x / CUDA_WARP; i < n; i += blockDim.x / CUDA_WARP)
+        score_two<type, R>(a, t, x, i % twos * 2, i / twos * R);
 }
 
 /* Dim @d of eight keys of a block from @j on. */
@@ -154,10 +253,18 @@ template <int type> __device__ static inline void attention(const struct cuda_at
     struct cuda_attn a = f.a;
     a.group = heads_of(f.a); /* of the CTA's rows */
     a.width = CUDA_SEGMENT;
-    const struct steps x = steps_of(a, t);
+    const struct steps x = latent_steps(a, t);
     if (!x.rows) return;
     load_latent(f, t, a.group, x.queries);
-    weights<type, false, ROWS>(a, t, x);
+    if (x.rows > 8 && blockDim.x <= BLOCKS * CUDA_WARP / 2)
+        score_rows<type, 16>(a, t, x);
+    else if (x.rows > 4)
+        score_rows<type, 8>(a, t, x);
+    else
+        score_rows<type, 4>(a, t, x);
+    __syncthreads();
+    weigh<false, 4>(a, t, x);
+    __syncthreads();
     for (uint32_t r = threadIdx.x; r < x.rows; r += blockDim.x) end_row(a, t, x, r, place_of(f.a, t, x, a.group, r));
     if (x.rows > 8)
         chains<type, 16>(f, a, t, x);

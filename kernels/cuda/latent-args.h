@@ -25,8 +25,13 @@ struct cuda_latent_heads {
     uint8_t group, type, rotates, neox; /* as in struct cuda_heads */
 };
 
+#define CUDA_LATENT_ROWS 16 /* most queries of a CTA */
+
+/* Shared memory of cuda_attn_latent_* for keys of @wide dims, rounded up to a multiple of 4. */
+#define CUDA_LATENT_SHARED(wide) (CUDA_LATENT_ROWS * 4 * ((wide) + CUDA_SEGMENT + 3 * CUDA_SEGMENT / CUDA_WARP))
+
 /* Attention. One CTA for each tile (x) and a.group of the tile's heads (y), the last of which may have fewer. Shared
- * memory: attn_bytes() of daemon/backend/cuda/latent.c. */
+ * memory: CUDA_LATENT_SHARED. */
 struct cuda_attn_latent {
     struct cuda_attn a;    /* dim: rank + rope; q: [n][heads][nope + rope]; o: [rows][heads][rank]; kv.each: 0 */
     const float *absorbed; /* [heads][apart][rank] the queries but for their last rope values */

@@ -7,12 +7,11 @@
 #include "kernels/cuda/latent-args.h"
 #include <stdio.h>
 
-#define THREADS    256
-#define WARPS      8
-#define FEW_TOKENS 16 /* up to so many, tiles of the heads' products are small */
-#define FLOAT_ROWS 16 /* of a tile of float types */
-#define ATTN_ROWS  16 /* queries of a CTA of attention, and for few tiles */
-#define ATTN_LEAST 4
+#define THREADS     256
+#define WARPS       8
+#define FEW_TOKENS  16 /* up to so many, tiles of the heads' products are small */
+#define FLOAT_ROWS  16 /* of a tile of float types */
+#define LEAST_HEADS 4  /* of a CTA of attention, where there are few tiles */
 
 static uint32_t divide(uint32_t a, uint32_t b)
 {
@@ -35,11 +34,10 @@ static uint32_t apart(const struct cuda_pass *p)
     return divide(p->cpu.n, CUDA_ROW_ALIGN) * CUDA_ROW_ALIGN;
 }
 
-/* Shared memory of attention of @rows queries, a number that is rounded up to 4, 8 or 16. */
-static unsigned attn_bytes(const struct hparams *s, uint32_t rows)
+/* Shared memory of attention. */
+static unsigned attn_bytes(const struct hparams *s)
 {
-    const unsigned wide = divide(s->head_dim, 4) * 4, n = rows <= 4 ? 4 : rows <= 8 ? 8 : ATTN_ROWS;
-    return (n * (wide + KV_SEGMENT + 3 * KV_SEGMENT / KV_BLOCK) + 2 * wide) * (unsigned)sizeof(float);
+    return CUDA_LATENT_SHARED(divide(s->head_dim, 4) * 4);
 }
 
 int cuda_find_latent(struct cuda *c)
@@ -48,7 +46,7 @@ int cuda_find_latent(struct cuda *c)
     char name[48];
     if (!s->mla.kv_rank) return 0;
     snprintf(name, sizeof(name), "cuda_attn_latent_%s", kern_kv_name(c->host->base.config.kv_type));
-    int r = cuda_kernel(&c->device, &c->kern.latent.attn, name, attn_bytes(s, ATTN_ROWS));
+    int r = cuda_kernel(&c->device, &c->kern.latent.attn, name, attn_bytes(s));
     if (!r) r = cuda_kernel(&c->device, &c->kern.latent.heads, "cuda_latent_heads", 0);
     if (!r) r = cuda_kernel(&c->device, &c->kern.latent.join, "cuda_latent_join", 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_tile_kinds(&c->device, &c->kern.kinds[t], (enum kern_type)t);
@@ -146,8 +144,8 @@ static uint32_t heads_of_cta(const struct cuda_pass *p, const struct cuda_wave *
 {
     const uint32_t heads = p->c->host->base.hparams.heads;
     if (heads * 2 <= w->rows) return heads; /* the largest tile has several tokens */
-    uint32_t n = ATTN_ROWS;
-    while (n > ATTN_LEAST && w->n_tiles * divide(heads, n) < (uint32_t)p->c->device.processors) n /= 2;
+    uint32_t n = CUDA_LATENT_ROWS;
+    while (n > LEAST_HEADS && w->n_tiles * divide(heads, n) < (uint32_t)p->c->device.processors) n /= 2;
     return least(heads, n);
 }
 
@@ -163,11 +161,11 @@ int cuda_attend_latent(const struct cuda_pass *p, const struct cuda_attn *attn, 
                                  .rank = s->mla.kv_rank};
     a.a.group = (uint16_t)heads_of_cta(p, w);
     a.a.kv.each = 0; /* all heads have the same K */
-    const uint32_t ctas = divide(s->heads, a.a.group), rows = ctas > 1 ? a.a.group : w->rows;
+    const uint32_t ctas = divide(s->heads, a.a.group);
     /* two CTAs on a multiprocessor have registers for 256 threads each; one that is alone is faster with more */
     const unsigned threads = w->n_tiles * ctas > (uint32_t)c->device.processors ? THREADS : 2 * THREADS;
-    return cuda_launch(&c->device, c->kern.latent.attn,
-                       (struct cuda_grid){w->n_tiles, ctas, threads, attn_bytes(s, rows)}, &a);
+    return cuda_launch(&c->device, c->kern.latent.attn, (struct cuda_grid){w->n_tiles, ctas, threads, attn_bytes(s)},
+                       &a);
 }
 
 void cuda_merge_latent(const struct cuda_pass *p, struct cuda_merge *a)

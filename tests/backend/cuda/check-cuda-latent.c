@@ -266,11 +266,8 @@ static void one_attn(struct attn_of c, uint32_t group)
     a.a.kv.each = 0;
     char name[48];
     snprintf(name, sizeof(name), "cuda_attn_latent_%s", kern_kv_name(y->type));
-    const uint32_t queries = most * group <= 4 ? 4 : most * group <= 8 ? 8 : 16, threads = rng_below(2) ? 256 : 512;
-    dev_run(
-        name,
-        (struct cuda_grid){n, (y->heads + group - 1) / group, threads, (queries * (wide + 512 + 48) + 2 * wide) * 4},
-        &a);
+    const uint32_t threads = rng_below(2) ? 256 : 512;
+    dev_run(name, (struct cuda_grid){n, (y->heads + group - 1) / group, threads, CUDA_LATENT_SHARED(wide)}, &a);
     struct cuda_merge m = {.m = a.a.m,
                            .l = a.a.l,
                            .o = a.a.o,

@@ -11,7 +11,8 @@
 
 #define TOKENS       2048 /* of a step, unless they are configured: at most, */
 #define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
-#define CHAIN_BLOCKS 256  /* as in daemon/backend/cpu/kv-share.c, in blocks */
+#define CHAIN_BLOCKS 256  /* as in daemon/backend/cpu/kv-share.c, in blocks; the same */
+#define STATE_BLOCKS 8
 
 /* --- names --- */
 
@@ -62,11 +63,16 @@ static uint32_t default_tokens(const struct hparams *s, uint32_t ctx, size_t lef
     return n;
 }
 
+static uint32_t context_of(const struct hparams *s, const struct backend_config *c)
+{
+    return c->ctx && c->ctx < s->ctx ? c->ctx : s->ctx;
+}
+
 /* What the devices have left, and what the buffers of a step take. */
 static int measure(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config)
 {
     const struct hparams *s = p->s;
-    const uint32_t ctx = config->ctx && config->ctx < s->ctx ? config->ctx : s->ctx;
+    const uint32_t ctx = context_of(s, config);
     size_t least = SIZE_MAX, all = 0;
     uint32_t rows[2];
     int r = 0;
@@ -84,28 +90,39 @@ static int measure(struct cuda_shares *p, const struct cuda_backend *x, struct b
     return r;
 }
 
-/* Weights of a layer's KV among those of all layers with attention: its bytes for a token, of layers with a window in a
- * group of their own for those that they keep. */
+/* How much KV a layer has beside the other layers with attention: its bytes for a token, or less, where layers with a
+ * window are a group of their own, which keeps fewer tokens. */
 static double layer_weight(const struct hparams *s, const struct backend_config *c, uint32_t l)
 {
-    const uint32_t g = hparams_group(s, l);
-    const double all = (double)backend_kv_bytes(s, c->kv_type, g);
+    const uint32_t g = hparams_group(s, l), chain = (context_of(s, c) + KV_BLOCK - 1) / KV_BLOCK;
+    const double all = (double)backend_kv_bytes(s, c->kv_type, g), most = chain < CHAIN_BLOCKS ? chain : CHAIN_BLOCKS;
     if (!(s->by_layer.parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l)) return 0;
     if (s->groups[g].kind != KV_WINDOW) return all;
-    const uint64_t blocks = kv_group_blocks(&s->groups[g], c->batch_tokens);
-    return blocks < CHAIN_BLOCKS ? all * (double)blocks / CHAIN_BLOCKS : all;
+    const double blocks = (double)kv_group_blocks(&s->groups[g], c->batch_tokens);
+    return blocks < most ? all * blocks / most : all;
+}
+
+/* What the states get of @bytes of KV. */
+static double states_of(const struct hparams *s, const struct backend_config *c, double bytes)
+{
+    const struct kv_group *g = hparams_state(s);
+    const double block = (double)backend_kv_bytes(s, c->kv_type, 0) * s->groups[0].n_layers;
+    if (!g) return 0;
+    double all = c->states ? (double)c->states * (double)g->state_bytes : block > 0 ? bytes / 2 : bytes;
+    const double most = block > 0 ? bytes / block / STATE_BLOCKS * (double)g->state_bytes : bytes;
+    if (!c->states && all > most) all = most;
+    return all < bytes ? all : bytes;
 }
 
 /* About what the layers get of @bytes of KV blocks and states (daemon/backend/cpu/kv-share.c). */
 static void share_kv(struct cuda_shares *p, const struct backend_config *c, double bytes)
 {
     struct hparams s = *p->s;
-    double sum = 0, states = 0;
+    double sum = 0;
     if (c->window_group) hparams_split(&s);
     for (uint32_t l = 0; l < s.n_layers; l++) sum += layer_weight(&s, c, l);
     const struct kv_group *g = hparams_state(&s);
-    if (g) states = c->states ? c->states * (double)g->state_bytes : sum > 0 ? bytes / 2 : bytes;
-    if (states > bytes) states = bytes;
+    const double states = states_of(&s, c, bytes);
     for (uint32_t l = 0; l < s.n_layers; l++) {
         p->kv[l] = sum > 0 ? (bytes - states) * layer_weight(&s, c, l) / sum : 0;
         if (g && s.by_layer.parts[l] & LAYER_RECURRENT) p->kv[l] += states / g->n_layers;

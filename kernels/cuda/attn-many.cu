@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Attention of tiles with many queries, for heads of up to 64, 128 or 256 values, a multiple of 8. A CTA of four warps
- * computes up to 16 R queries of a tile that share a KV head. K and V of BLOCKS blocks are converted to f32 once and
- * lie in shared memory. A warp has 4 R queries. Its lanes are 4 by 8: a lane computes R of the queries, of the scores
+ * computes up to 16 R queries of a tile that share a KV head. K and V of a block are converted to f32 once and lie in
+ * shared memory; those of the next block are read meanwhile, and take their places as soon as all warps have read them.
+ * A warp has 4 R queries. Its lanes are 4 by 8: a lane computes R of the queries, of the scores
  * of each block 4 keys, of the outputs D dims. Every sum has the order of kernels/ARITHMETIC.md.
  */
 #include "kernels/cuda/kv.cuh"
@@ -37,12 +38,12 @@ __device__ static inline uint32_t head_of(const struct cuda_attn &a)
 
 /* Shared memory, in floats. Key j of K lies at j % 8 * 4 + j / 8, so that the 4 keys of a lane, its number + 8 i, lie
  * side by side. Weights are [32][4 R]. */
-template <int R, int D, int BLOCKS> struct room {
+template <int R, int D> struct room {
     static constexpr uint32_t rows = WARPS * 4 * R;
     float q[8 * D][rows];
-    float k[BLOCKS][8 * D][CUDA_ATTN_KEYS];
-    float v[BLOCKS][CUDA_WARP][8 * D];
-    float p[WARPS][BLOCKS][CUDA_WARP * 4 * R];
+    float k[8 * D][CUDA_ATTN_KEYS];
+    float v[CUDA_WARP][8 * D];
+    float p[WARPS][CUDA_WARP * 4 * R];
     uint2 seen[rows]; /* the positions that a query sees */
 };
 
@@ -55,9 +56,34 @@ __device__ static inline float exp_below(float x)
 
 /* --- K and V --- */
 
-__device__ static inline void floats(const uint8_t *from, float x[8], uint32_t i)
+/* Eight values of K or V as they lie in memory; @scale: of Q8. */
+template <int type> struct eight {
+    uint4 x[type == KV_F32 ? 2 : 1], scale;
+};
+
+/* Read values 8 i … 8 i + 7 of K, [dim][32], or of V, [32][dim]. */
+template <int type, int D, bool V>
+__device__ static inline void read8(const uint8_t *from, uint32_t dim, uint32_t i, struct eight<type> &x)
 {
-    const uint4 h = __ldg((const uint4 *)from + i);
+    if (type == KV_Q8) {
+        const uint2 c = __ldg((const uint2 *)from + i);
+        const uint16_t *scale = (const uint16_t *)(from + kv_codes(dim));
+        x.x[0] = make_uint4(c.x, c.y, 0, 0);
+        if (V && dim == 8 * D)
+            x.scale.x = __ldg(scale + i / D * kv_groups(8 * D) + 8 * i % (8 * D) / CUDA_WARP);
+        else if (V)
+            x.scale.x = __ldg(scale + 8 * i / dim * kv_groups(dim) + 8 * i % dim / CUDA_WARP);
+        else
+            x.scale = __ldg((const uint4 *)scale + i / 4 / CUDA_WARP * 4 + i % 4);
+        return;
+    }
+    constexpr uint32_t n = type == KV_F32 ? 2 : 1;
+#pragma unroll
+    for (uint32_t k = 0; k < n; k++) x.x[k] = __ldg((const uint4 *)from + n * i + k);
+}
+
+__device__ static inline void floats(const uint4 &h, float x[8])
+{
     const uint32_t w[4] = {h.x, h.y, h.z, h.w};
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -66,57 +92,71 @@ __device__ static inline void floats(const uint8_t *from, float x[8], uint32_t i
     }
 }
 
-/* Values 8 i … 8 i + 7 of K, [dim][32], or of V, [32][dim]. */
-template <int type, bool V>
-__device__ static inline void read8(const uint8_t *from, uint32_t dim, uint32_t i, float x[8])
+/* Convert them. */
+template <int type, bool V> __device__ static inline void convert8(const struct eight<type> &from, float x[8])
 {
+    const uint4 &a = from.x[0];
+    if (type == KV_F16) {
+        floats(a, x);
+        return;
+    }
     if (type == KV_F32) {
-        const float4 a = __ldg((const float4 *)from + 2 * i), b = __ldg((const float4 *)from + 2 * i + 1);
-        x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
-    } else if (type == KV_F16) {
-        floats(from, x, i);
-    } else {
-        const uint2 c = __ldg((const uint2 *)from + i);
-        const uint16_t *scale = (const uint16_t *)(from + kv_codes(dim));
-        if (V) {
-            const uint32_t token = 8 * i / dim, d = 8 * i % dim;
-            const float s = half_(__ldg(scale + token * kv_groups(dim) + d / CUDA_WARP));
+        const uint4 &b = from.x[type == KV_F32];
+        const uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 #pragma unroll
-            for (int n = 0; n < 8; n++) x[n] = s;
-        } else {
-            floats((const uint8_t *)scale, x, i / 4 / CUDA_WARP * 4 + i % 4);
-        }
+        for (int n = 0; n < 8; n++) x[n] = __uint_as_float(w[n]);
+        return;
+    }
+    if (!V) floats(from.scale, x);
 #pragma unroll
-        for (int n = 0; n < 8; n++) x[n] = (float)(int8_t)((n < 4 ? c.x : c.y) >> n % 4 * 8) * x[n];
+    for (int n = 0; n < 8; n++) {
+        const float scale = V ? half_((uint16_t)from.scale.x) : x[n];
+        x[n] = (float)(int8_t)((n < 4 ? a.x : a.y) >> n % 4 * 8) * scale;
     }
 }
 
-/* Convert a block to f32. */
-template <int type, int D, bool whole>
-__device__ static inline void stage(const uint8_t *k, const uint8_t *v, uint32_t dim, float (*to_k)[CUDA_ATTN_KEYS],
-                                    float (*to_v)[8 * D])
+/* What a thread has of K or V of a block: each 128th eight. */
+template <int type, int D> struct part {
+    static constexpr uint32_t n = D * CUDA_WARP / THREADS;
+    struct eight<type> x[n];
+};
+
+template <int type, int D, bool V>
+__device__ static inline void read_part(const uint8_t *from, uint32_t dim, struct part<type, D> &x)
 {
-    constexpr int all = D * CUDA_WARP / THREADS, n = all < 4 ? all : 4; /* of a thread, and at once */
-#pragma unroll 1
-    for (int first = 0; first < all; first += n) {
-        float x[n][8], y[n][8];
 #pragma unroll
-        for (int u = 0; u < n; u++) {
-            const uint32_t i = threadIdx.x + (first + u) * THREADS;
-            if (!whole && i >= dim * 4) break;
-            read8<type, false>(k, dim, i, x[u]);
-            read8<type, true>(v, dim, i, y[u]);
-        }
+    for (uint32_t u = 0; u < x.n; u++) {
+        const uint32_t i = threadIdx.x + u * THREADS;
+        if (i < dim * 4) read8<type, D, V>(from, dim, i, x.x[u]);
+    }
+}
+
+template <int type, int D>
+__device__ static inline void put_keys(const struct part<type, D> &x, uint32_t dim, float (*to)[CUDA_ATTN_KEYS])
+{
 #pragma unroll
-        for (int u = 0; u < n; u++) {
-            const uint32_t i = threadIdx.x + (first + u) * THREADS;
-            if (!whole && i >= dim * 4) break;
-            float *to = whole ? to_v[0] + 8 * i : &to_v[8 * i / dim][8 * i % dim];
+    for (uint32_t u = 0; u < x.n; u++) {
+        const uint32_t i = threadIdx.x + u * THREADS;
+        float v[8];
+        if (i >= dim * 4) break;
+        convert8<type, false>(x.x[u], v);
 #pragma unroll
-            for (int e = 0; e < 8; e++) to_k[i / 4][e * 4 + i % 4] = x[u][e];
-            *(float4 *)to = make_float4(y[u][0], y[u][1], y[u][2], y[u][3]);
-            *(float4 *)(to + 4) = make_float4(y[u][4], y[u][5], y[u][6], y[u][7]);
-        }
+        for (int e = 0; e < 8; e++) to[i / 4][e * 4 + i % 4] = v[e];
+    }
+}
+
+template <int type, int D>
+__device__ static inline void put_values(const struct part<type, D> &x, uint32_t dim, float (*to)[8 * D])
+{
+#pragma unroll
+    for (uint32_t u = 0; u < x.n; u++) {
+        const uint32_t i = threadIdx.x + u * THREADS;
+        float v[8];
+        if (i >= dim * 4) break;
+        convert8<type, true>(x.x[u], v);
+        float *at = dim == 8 * D ? to[0] + 8 * i : &to[8 * i / dim][8 * i % dim];
+        *(float4 *)at = make_float4(v[0], v[1], v[2], v[3]);
+        *(float4 *)(at + 4) = make_float4(v[4], v[5], v[6], v[7]);
     }
 }
 
@@ -132,32 +172,26 @@ template <int n> __device__ static inline void read(float *to, const float *from
     if (n == 2) to[0] = from[0], to[1] = from[1];
 }
 
-/* Scores of the stage's blocks. */
-template <int R, int D, int BLOCKS>
-__device__ static inline void multiply(const struct room<R, D, BLOCKS> &at, uint32_t row, uint32_t dim,
-                                       float s[BLOCKS][R][4])
+/* Scores of a block. */
+template <int R, int D>
+__device__ static inline void multiply(const struct room<R, D> &at, uint32_t row, uint32_t dim, float s[R][4])
 {
     const uint32_t lane = key_lane();
 #pragma unroll
-    for (int b = 0; b < BLOCKS; b++)
+    for (int r = 0; r < R; r++)
 #pragma unroll
-        for (int r = 0; r < R; r++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) s[b][r][i] = 0.0f;
+        for (int i = 0; i < 4; i++) s[r][i] = 0.0f;
 #pragma unroll 1
     for (uint32_t d0 = 0; d0 < dim; d0 += 8)
 #pragma unroll
         for (uint32_t d = 0; d < 8; d++) {
-            float x[R], y[BLOCKS][4];
+            float x[R], y[4];
             read<R>(x, &at.q[d0 + d][row]);
+            read<4>(y, &at.k[d0 + d][lane * 4]);
 #pragma unroll
-            for (int b = 0; b < BLOCKS; b++) read<4>(y[b], &at.k[b][d0 + d][lane * 4]);
+            for (int r = 0; r < R; r++)
 #pragma unroll
-            for (int b = 0; b < BLOCKS; b++)
-#pragma unroll
-                for (int r = 0; r < R; r++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) s[b][r][i] = fma_(x[r], y[b][i], s[b][r][i]);
+                for (int i = 0; i < 4; i++) s[r][i] = fma_(x[r], y[i], s[r][i]);
         }
 }
 
@@ -342,47 +376,34 @@ template <int R> __device__ static inline void masks(const uint2 *seen, uint32_t
     }
 }
 
-/* One stage, whose first position is @pos. */
-template <int R, int D, bool CAP, int BLOCKS>
-__device__ static inline void attend(const struct cuda_attn &a, struct room<R, D, BLOCKS> &at, struct lane_of<R, D> &x,
-                                     const struct reach &y, uint32_t pos)
+/* Softmax and output of the block at @pos, from the scores @s of the lane. */
+template <int R, int D, bool CAP>
+__device__ static inline void attend(const struct cuda_attn &a, struct room<R, D> &at, struct lane_of<R, D> &x,
+                                     const struct reach &y, uint32_t pos, float s[R][4])
 {
     const uint32_t lane = key_lane(), warp = threadIdx.x / CUDA_WARP, row = warp * 4 * R + query_lane() * R;
-    float s[BLOCKS][R][4], c[BLOCKS][R];
-    bool all[BLOCKS], any[BLOCKS];
-    multiply<R, D, BLOCKS>(at, row, a.dim, s);
-    __syncwarp(); /* all have read the last weights */
-#pragma unroll
-    for (int b = 0; b < BLOCKS; b++) {
-        const uint32_t block = pos + b * CUDA_WARP;
-        uint32_t mask[R];
-        all[b] = __all_sync(ALL, y.begin <= block && y.end >= block + CUDA_WARP);
-        any[b] = __any_sync(ALL, y.first < block + CUDA_WARP && y.last > block);
-        if (all[b] && !CAP && D != 16 && is_even(a.scale)) { /* that of 128 dims is none, as a rule */
-            weigh<R, D, CAP, true, true>(a, x, s[b], mask, at.p[warp][b], c[b]);
-        } else if (all[b]) {
-            weigh<R, D, CAP, true, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
-        } else if (any[b]) {
-            masks<R>(&at.seen[row], block, lane, mask);
-            weigh<R, D, CAP, false, false>(a, x, s[b], mask, at.p[warp][b], c[b]);
-        }
+    const bool all = __all_sync(ALL, y.begin <= pos && y.end >= pos + CUDA_WARP);
+    uint32_t mask[R], lo, hi;
+    float c[R];
+    if (all && !CAP && D != 16 && is_even(a.scale)) { /* that of 128 dims is none, as a rule */
+        weigh<R, D, CAP, true, true>(a, x, s, mask, at.p[warp], c);
+    } else if (all) {
+        weigh<R, D, CAP, true, false>(a, x, s, mask, at.p[warp], c);
+    } else {
+        masks<R>(&at.seen[row], pos, lane, mask);
+        weigh<R, D, CAP, false, false>(a, x, s, mask, at.p[warp], c);
     }
     __syncwarp();
-#pragma unroll
-    for (int b = 0; b < BLOCKS; b++) {
-        uint32_t mask[R], lo, hi;
-        if (!any[b]) continue;
-        if (!all[b]) masks<R>(&at.seen[row], pos + b * CUDA_WARP, 0, mask);
-        visible(y.first, y.last, pos + b * CUDA_WARP, lo, hi);
-        add_values<R, D>(x, at.p[warp][b], &at.v[b][0][lane * 4], c[b], mask, all[b], lo, hi);
-    }
+    if (!all) masks<R>(&at.seen[row], pos, 0, mask);
+    visible(y.first, y.last, pos, lo, hi);
+    add_values<R, D>(x, at.p[warp], &at.v[0][lane * 4], c, mask, all, lo, hi);
 }
 
 /* Copy the queries of a tile and what they see. Those behind the last see nothing. */
-template <int R, int D, int BLOCKS>
-__device__ static inline void load(const struct cuda_attn &a, const struct cuda_tile &t, struct room<R, D, BLOCKS> &to)
+template <int R, int D>
+__device__ static inline void load(const struct cuda_attn &a, const struct cuda_tile &t, struct room<R, D> &to)
 {
-    constexpr uint32_t rows = room<R, D, BLOCKS>::rows, threads = THREADS / rows; /* of a row */
+    constexpr uint32_t rows = room<R, D>::rows, threads = THREADS / rows; /* of a row */
     const uint32_t row = threadIdx.x % rows, from = min(row, t.n * a.group - 1);
     const struct cuda_seen s = a.seen[t.token + from / a.group];
     const uint64_t head = (uint64_t)(t.token + from / a.group) * a.heads + head_of(a) * a.group + from % a.group;
@@ -416,35 +437,56 @@ __device__ static inline void store(const struct cuda_attn &a, const struct cuda
     }
 }
 
-template <int type, int R, int D, bool CAP, int BLOCKS>
-__device__ static inline void attention(const struct cuda_attn &a)
+/* The KV block at @pos of a tile. */
+__device__ static inline const uint8_t *block_at(const struct cuda_attn &a, const struct cuda_tile &t, uint32_t pos)
+{
+    return kv_block(a.kv, a.table[t.table + pos / CUDA_WARP], head_of(a));
+}
+
+/* The tile's blocks, one after another. */
+template <int type, int R, int D, bool CAP>
+__device__ static inline void attend_all(const struct cuda_attn &a, const struct cuda_tile &t, struct room<R, D> &at,
+                                         struct lane_of<R, D> &x)
+{
+    const uint32_t dim = a.dim;
+    const struct reach y = reach_of<R>(at.seen, t.n * a.group);
+    const uint32_t row = threadIdx.x / CUDA_WARP * 4 * R + query_lane() * R;
+    struct part<type, D> part;
+    read_part<type, D, false>(block_at(a, t, t.from), dim, part);
+    put_keys<type, D>(part, dim, at.k);
+    read_part<type, D, true>(block_at(a, t, t.from) + a.kv.half, dim, part);
+    put_values<type, D>(part, dim, at.v);
+    __syncthreads();
+    for (uint32_t pos = t.from; pos < t.to; pos += CUDA_WARP) {
+        const bool any = __any_sync(ALL, y.first < pos + CUDA_WARP && y.last > pos), more = pos + CUDA_WARP < t.to;
+        const uint8_t *next = more ? block_at(a, t, pos + CUDA_WARP) : NULL;
+        float s[R][4];
+        if (more) read_part<type, D, false>(next, dim, part);
+        if (any) multiply<R, D>(at, row, dim, s);
+        __syncthreads(); /* all have read K, and the last weights; V is there */
+        if (more) put_keys<type, D>(part, dim, at.k);
+        if (more) read_part<type, D, true>(next + a.kv.half, dim, part);
+        if (any) attend<R, D, CAP>(a, at, x, y, pos, s);
+        if (!more) break;
+        __syncthreads(); /* all have read V; K is there */
+        put_values<type, D>(part, dim, at.v);
+    }
+}
+
+template <int type, int R, int D, bool CAP> __device__ static inline void attention(const struct cuda_attn &a)
 {
     extern __shared__ float4 shared[];
-    struct room<R, D, BLOCKS> &at = *(struct room<R, D, BLOCKS> *)shared;
-    static_assert(sizeof(at) == CUDA_ATTN_SHARED(at.rows, 8 * D, BLOCKS), "the host knows the size");
+    struct room<R, D> &at = *(struct room<R, D> *)shared;
+    static_assert(sizeof(at) == CUDA_ATTN_SHARED(at.rows, 8 * D), "the host knows the size");
     const struct cuda_tile t = a.tiles[blockIdx.x / a.kv_heads];
     if (!t.n) return;
     load(a, t, at);
-    const struct reach y = reach_of<R>(at.seen, t.n * a.group);
     struct lane_of<R, D> x = {
         NOTHING, 0.0f,
         {
         }
     };
-    for (uint32_t pos = t.from; pos < t.to; pos += BLOCKS * CUDA_WARP) {
-        if (pos > t.from) __syncthreads(); /* all have read the last stage */
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-            if (pos + b * CUDA_WARP >= t.to) break;
-            const uint8_t *k = kv_block(a.kv, a.table[t.table + pos / CUDA_WARP + b], head_of(a));
-            if (a.dim == 8 * D)
-                stage<type, D, true>(k, k + a.kv.half, 8 * D, at.k[b], at.v[b]);
-            else
-                stage<type, D, false>(k, k + a.kv.half, a.dim, at.k[b], at.v[b]);
-        }
-        __syncthreads();
-        if (__any_sync(ALL, y.first < pos + BLOCKS * CUDA_WARP && y.last > pos)) attend<R, D, CAP>(a, at, x, y, pos);
-    }
+    attend_all<type, R, D, CAP>(a, t, at, x);
     store(a, t, x);
 }
 
@@ -452,7 +494,7 @@ __device__ static inline void attention(const struct cuda_attn &a)
     extern "C" __global__ void __launch_bounds__(THREADS, ctas) name(const __grid_constant__ struct cuda_attn a)       \
     {                                                                                                                  \
         begin();                                                                                                       \
-        attention<type, R, D, cap, 1>(a);                                                                              \
+        attention<type, R, D, cap>(a);                                                                                 \
     }
 #define SIZES(name, type)                                                                                              \
     ATTENTION(cuda_attn_many_##name##_64, type, 8, 8, false, 3)                                                        \

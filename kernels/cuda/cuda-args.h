@@ -197,13 +197,11 @@ struct cuda_tile {
     uint32_t sinks;    /* it is a part of the sinks */
 };
 
-/* Shared memory of cuda_attn_many_*, cuda_attn_some_* and cuda_attn_capped_*: queries, K and V of @blocks KV blocks,
- * weights, and what the queries see. CUDA_ATTN_KEYS: floats from one dim of K to the next, so that 8 dims of 4 keys lie
- * in different banks.
- */
-#define CUDA_ATTN_KEYS 36
-#define CUDA_ATTN_SHARED(rows, dims, blocks)                                                                           \
-    (4 * ((rows) * (dims) + (blocks) * ((dims)*CUDA_ATTN_KEYS + 32 * (dims) + 32 * (rows)) + 2 * (rows)))
+/* Shared memory of cuda_attn_many_*, cuda_attn_some_* and cuda_attn_capped_*: queries, K and V of a KV block, weights,
+ * and what the queries see. CUDA_ATTN_KEYS: floats from one dim of K to the next, so that 8 dims of 4 keys lie in
+ * different banks. */
+#define CUDA_ATTN_KEYS               36
+#define CUDA_ATTN_SHARED(rows, dims) (4 * ((rows) * (dims) + (dims)*CUDA_ATTN_KEYS + 32 * (dims) + 34 * (rows)))
 
 /* What a token sees, and where its partial results lie. */
 struct cuda_seen {

@@ -65,12 +65,11 @@ static struct start start_of(const struct cuda *c, const struct cuda_wave *w, ui
                               {.threads = FEW_THREADS, .shared = few_floats(rows, wide, w->blocks) * f}};
     if (rows <= SOME_ROWS && dim % 8 == 0)
         return (struct start){is_capped(c) ? c->kern.attn_capped[i] : c->kern.attn_some[i],
-                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim, 1)},
+                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(SOME_ROWS, sizes[i].dim)},
                               .along = true};
     if (rows <= many)
-        return (struct start){c->kern.attn_many[i],
-                              {.threads = THREADS, .shared = CUDA_ATTN_SHARED(many, sizes[i].dim, 1)},
-                              .along = true};
+        return (struct start){
+            c->kern.attn_many[i], {.threads = THREADS, .shared = CUDA_ATTN_SHARED(many, sizes[i].dim)}, .along = true};
     return (struct start){c->kern.attn[i], {.threads = THREADS, .shared = any_floats(rows, wide, i == 2 ? 4 : 8) * f}};
 }
 
@@ -112,12 +111,12 @@ int cuda_find_attention(struct cuda *c)
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
         r = cuda_kernel(&c->device, &c->kern.attn[i], name, any);
         snprintf(name, sizeof(name), "cuda_attn_some_%s_%u", type, dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim));
         snprintf(name, sizeof(name), "cuda_attn_capped_%s_%u", type, dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_capped[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim, 1));
+        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_capped[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim));
         if (r || !sizes[i].rows) continue;
         snprintf(name, sizeof(name), "cuda_attn_many_%s_%u", type, dim);
-        r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim, 1));
+        r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim));
     }
     return r;
 }

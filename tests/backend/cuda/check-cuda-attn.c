@@ -135,10 +135,12 @@ static void run_attn(const struct attn_case *c, enum attn_kernel which, uint32_t
     const uint32_t rows = tile_rows(c, which), most = rows / a->group ? rows / a->group * a->group : a->group;
     const char *const names[] = {"cuda_attn_few_%s",     "cuda_attn_alibi",        "cuda_attn_%s_%u",
                                  "cuda_attn_some_%s_%u", "cuda_attn_capped_%s_%u", "cuda_attn_many_%s_%u"};
-    const unsigned shared[] = {
-        (most * (wide + 512 + 48) + 2 * wide) * 4,       (most * (wide + 512 + 48) + 2 * wide) * 4,
-        most * wide * 4 + 4 * (size == 2 ? 4 : 8) * 128, CUDA_ATTN_SHARED(rows, 64u << size, 1),
-        CUDA_ATTN_SHARED(rows, 64u << size, 1),          CUDA_ATTN_SHARED(rows, 64u << size, 1)};
+    const unsigned shared[] = {(most * (wide + 512 + 48) + 2 * wide) * 4,
+                               (most * (wide + 512 + 48) + 2 * wide) * 4,
+                               most * wide * 4 + 4 * (size == 2 ? 4 : 8) * 128,
+                               CUDA_ATTN_SHARED(rows, 64u << size),
+                               CUDA_ATTN_SHARED(rows, 64u << size),
+                               CUDA_ATTN_SHARED(rows, 64u << size)};
     const unsigned number = which == ANY ? 2u << size : 64u << size;
     char name[48];
     snprintf(name, sizeof(name), names[which], kern_kv_name(c->kv.type), number);

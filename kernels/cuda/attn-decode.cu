@@ -2,12 +2,14 @@
 /*
  * Heads, attention and merge of tokens that are alone in the steps of their sequences: a CTA for each tile and KV head.
  * cuda_near_* has copies of the tile's KV blocks in shared memory, which arrive while the kernels before still run:
- * only this kernel writes to the layer's blocks, and only the token's own slot. It is of sm_90 alone, as cuda_plain_*.
+ * only this kernel writes to the layer's blocks, and only the token's own slot. In cuda_apart_*, of larger heads, V of
+ * a block takes the place of K as soon as its scores are computed. These kernels are of sm_90 alone, as cuda_plain_*.
  */
 #include "kernels/cuda/attn-pairs.cuh"
 #include "kernels/cuda/bulk.cuh"
 
-#define PARTS 4 /* that a thread joins at once */
+#define PARTS 16 /* that a thread reads at once */
+#define FEW   4  /* parts that are joined without a look at their factors before */
 
 /* Bring the KV blocks of the tile and head into the L2 cache. */
 __device__ static inline void prefetch(const struct cuda_attn &a, const struct cuda_tile &t)
@@ -39,25 +41,46 @@ __device__ static inline void make_heads(const struct cuda_decode &a, const stru
 
 /* --- copies in shared memory --- */
 
-__shared__ static uint64_t arrived;
+/* Copies have arrived: of a KV block, or of its K; in cuda_apart_* of its V. */
+__shared__ static uint64_t copies[BLOCKS], copies_v[BLOCKS];
 
-/* Start the copies of the tile's KV blocks. By one warp. */
+/* Start the copies of the tile's KV blocks, or of their K: a warp those of its blocks. */
+template <bool APART>
 __device__ static inline void fetch(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, b = threadIdx.x;
-    if (b == 0) {
-        bar_init(&arrived, 1);
+    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, bytes = APART ? a.kv.half : a.kv.each;
+    if (threadIdx.x % CUDA_WARP) return;
+    for (uint32_t b = threadIdx.x / CUDA_WARP; b < n; b += blockDim.x / CUDA_WARP) {
+        bar_init(&copies[b], 1);
+        if (APART) bar_init(&copies_v[b], 1);
         bar_fence();
-        bar_expect(&arrived, n * a.kv.each);
+        bar_expect(&copies[b], bytes);
+        bulk_copy(x.near + b * x.step, kv_block(a.kv, a.table[t.table + t.from / CUDA_WARP + b], blockIdx.y), bytes,
+                  &copies[b]);
     }
-    __syncwarp();
-    if (b < n) bulk_copy(x.near + b * a.kv.each, block_of<false>(a, t, x, b), a.kv.each, &arrived);
+}
+
+/* V of the tile's blocks, when their K has been read. */
+__device__ static inline void fetch_values(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+{
+    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, warps = blockDim.x / CUDA_WARP;
+    if (1u << x.shift == warps)
+        __syncwarp(); /* a warp has computed all scores of its block */
+    else
+        __syncthreads();
+    if (threadIdx.x % CUDA_WARP) return;
+    for (uint32_t b = threadIdx.x / CUDA_WARP; b < n; b += warps) {
+        const uint8_t *block = kv_block(a.kv, a.table[t.table + t.from / CUDA_WARP + b], blockIdx.y);
+        proxy_fence();
+        bar_expect(&copies_v[b], a.kv.half);
+        bulk_copy(x.near + b * x.step, block + a.kv.half, a.kv.half, &copies_v[b]);
+    }
 }
 
 /* What a CTA reads before it waits: about the token, its slot, which may be in the tile, and its angles. */
 struct early {
     bool own, one;     /* one: the token has one part */
-    uint32_t slot, at; /* at: offset of the block's copy */
+    uint32_t slot, at; /* at: its block's number in the tile */
     const uint8_t *block;
     const float *cs; /* in shared memory */
 };
@@ -75,42 +98,46 @@ __device__ static inline struct early read_early(const struct cuda_decode &a, co
     e.one = seen.parts == 1;
     e.own = !t.sinks && t.to == seen.end;
     e.slot = token.pos % CUDA_WARP;
-    e.at = (token.pos - t.from) / CUDA_WARP * a.attn.kv.each;
+    e.at = (token.pos - t.from) / CUDA_WARP;
     e.block = kv_block(a.attn.kv, token.block[a.heads.group], blockIdx.y);
     e.cs = cs;
     for (uint32_t i = threadIdx.x; i < a.heads.rot; i += blockDim.x) cs[i] = from[i];
     return e;
 }
 
-/* A head of K or V goes to the copy of its block, and to the block. */
-__device__ static inline void place(const struct cuda_heads &a, const struct head &h, const struct early &e,
-                                    const struct steps &x, uint32_t half, bool key)
-{
-    store(a, h, x.near + e.at + half, e.slot, key);
-    store(a, h, (uint8_t *)e.block + half, e.slot, key);
-}
-
-/* The tile's queries, and K and V of its token, if the tile has it. */
+/* The tile's queries, and K and V of its token, if the tile has it: they go to their block, and K to its copy. V too,
+ * if it is there; else it stays where it is. */
+template <bool APART>
 __device__ static inline void make_near(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &x,
                                         const struct early &e)
 {
     const uint32_t dim = a.attn.dim, wide = (dim + 3) / 4 * 4, group = a.attn.group;
     for (uint32_t r = threadIdx.x / CUDA_WARP; r < group + 2 * e.own; r += blockDim.x / CUDA_WARP) {
         const struct head h = {x.queries + r * wide, dim, threadIdx.x % CUDA_WARP};
+        const bool key = r == group;
         if (r < group) {
             make_query(a.heads, h, t.token, blockIdx.y * group + r, e.cs);
-        } else if (r == group) {
-            make_key(a.heads, h, t.token, blockIdx.y, e.cs);
-            bar_wait(&arrived, 0);
-            place(a.heads, h, e, x, 0, true);
-        } else {
-            make_value(a.heads, h, t.token, blockIdx.y);
-            bar_wait(&arrived, 0);
-            place(a.heads, h, e, x, a.attn.kv.half, false);
+            continue;
         }
+        if (key)
+            make_key(a.heads, h, t.token, blockIdx.y, e.cs);
+        else
+            make_value(a.heads, h, t.token, blockIdx.y);
+        store(a.heads, h, (uint8_t *)e.block + (key ? 0 : a.attn.kv.half), e.slot, key);
+        if (APART && !key) continue;
+        bar_wait(&copies[e.at], 0);
+        store(a.heads, h, x.near + e.at * x.step + (key ? 0 : x.values), e.slot, key);
     }
-    bar_wait(&arrived, 0);
     __syncthreads();
+}
+
+/* V of the token goes to the copy of its block, now that this is there. By one warp. */
+__device__ static inline void put_value(const struct cuda_decode &a, const struct steps &x, const struct early &e)
+{
+    const uint32_t dim = a.attn.dim, wide = (dim + 3) / 4 * 4;
+    const struct head h = {x.queries + (a.attn.group + 1) * wide, dim, threadIdx.x % CUDA_WARP};
+    bar_wait(&copies_v[e.at], 0);
+    store(a.heads, h, x.near + e.at * x.step, e.slot, false);
 }
 
 /* --- results --- */
@@ -134,34 +161,77 @@ __device__ static inline void join_one(struct one_dim &y, const struct result &p
     if (valid) y.x = x, y.o = o;
 }
 
-/* Join the parts of dim @d of head @head, which lie in memory. */
-__device__ static inline void join_parts(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
-                                         uint32_t d, struct one_dim &y)
+/* Join few parts of dim @d of head @head, which lie in memory: all are read at once. */
+__device__ static inline void join_few(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
+                                       uint32_t d, struct one_dim &y)
 {
-    for (uint32_t first = 0; first < seen.parts; first += PARTS) {
-        struct result part[PARTS];
+    struct result part[FEW];
 #pragma unroll
-        for (uint32_t i = 0; i < PARTS; i++) {
-            const uint64_t at = (uint64_t)(seen.row + min(first + i, seen.parts - 1)) * a.heads + head;
-            part[i] = {__ldcg(a.m + at), __ldcg(a.l + at), __ldcg(a.o + at * a.dim + d)};
-        }
+    for (uint32_t i = 0; i < FEW; i++) {
+        const uint64_t at = (uint64_t)(seen.row + min(i, seen.parts - 1)) * a.heads + head;
+        part[i] = {__ldcg(a.m + at), __ldcg(a.l + at), __ldcg(a.o + at * a.dim + d)};
+    }
 #pragma unroll
-        for (uint32_t i = 0; i < PARTS; i++) join_one(y, part[i], first + i < seen.parts && part[i].l > 0.0f);
+    for (uint32_t i = 0; i < FEW; i++) join_one(y, part[i], i < seen.parts && part[i].l > 0.0f);
+}
+
+/* A part, as it joins those before it: the factor of what these gave, and its own. l is 0 where there is none. */
+struct alignas(16) joining {
+    float before, own, l, unused;
+};
+
+/* Of up to 32 parts of each row; their largest score and those of the parts before. */
+__shared__ static struct joining joining[CUDA_WARP / 2][CUDA_WARP];
+__shared__ static float largest_of[CUDA_WARP / 2];
+
+/* Find these of row @r, of head @head and the parts from @first on. By one warp. */
+__device__ static inline void find_joining(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
+                                           uint32_t r, uint32_t first)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, part = first + lane;
+    const uint64_t at = (uint64_t)(seen.row + min(part, seen.parts - 1)) * a.heads + head;
+    const float m = __ldcg(a.m + at), l = __ldcg(a.l + at), start = first ? largest_of[r] : NOTHING;
+    const bool valid = part < seen.parts && l > 0.0f;
+    float top = valid && m > start ? m : start;
+#pragma unroll
+    for (uint32_t h = 1; h < CUDA_WARP; h *= 2) {
+        const float other = __shfl_up_sync(ALL, top, h);
+        if (lane >= h && other > top) top = other;
+    }
+    const float other = __shfl_up_sync(ALL, top, 1), before = lane ? other : start;
+    joining[r][lane] = {exp_(before - top), exp_(m - top), valid ? l : 0.0f, 0.0f};
+    if (lane == CUDA_WARP - 1) largest_of[r] = top;
+}
+
+/* Read @o of PARTS parts from @first on, of dim @d of head @head. */
+__device__ static inline void read_parts(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
+                                         uint32_t d, uint32_t first, float o[PARTS])
+{
+#pragma unroll
+    for (uint32_t i = 0; i < PARTS; i++)
+        if (first + i < seen.parts)
+            o[i] = __ldcg(a.o + ((uint64_t)(seen.row + first + i) * a.heads + head) * a.dim + d);
+}
+
+/* They join; @j: the first of them. */
+__device__ static inline void join_parts(const struct joining *j, const float o[PARTS], struct one_dim &y)
+{
+#pragma unroll
+    for (uint32_t i = 0; i < PARTS; i++) {
+        const struct joining x = j[i];
+        if (!(x.l > 0.0f)) continue;
+        y.x.l = y.x.any ? fma_(x.l, x.own, y.x.l * x.before) : x.l;
+        y.o = y.x.any ? fma_(o[i], x.own, y.o * x.before) : o[i];
+        y.x.any = true;
     }
 }
 
-/* The result of dim @d of row @r: of its parts, which lie in memory, or of @one. */
+/* The result of dim @d of row @r. */
 __device__ static inline void put(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
-                                  const struct result *one)
+                                  struct one_dim y)
 {
-    const struct cuda_seen &seen = a.attn.seen[t.token];
     const struct cuda_merge &to = a.merge;
     const uint32_t head = blockIdx.y * a.attn.group + r, dim = a.attn.dim;
-    struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
-    if (one)
-        join_one(y, *one, one->l > 0.0f);
-    else
-        join_parts(to, seen, head, d, y);
     if (to.sink_scores) join_one(y, {to.sink_scores[head], 1.0f, 0.0f}, true);
     const float v = y.o / y.x.l;
     if (to.f) to.f[((uint64_t)t.token * a.attn.heads + head) * dim + d] = v;
@@ -188,18 +258,51 @@ __device__ static inline bool is_last(const struct cuda_decode &a, const struct 
 __device__ static inline void give(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
                                    const struct result &v, bool one)
 {
-    if (one)
-        put(a, t, r, d, &v);
-    else
+    struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
+    if (!one) {
         leave(a.attn, t, r, d, v);
+        return;
+    }
+    join_one(y, v, v.l > 0.0f);
+    put(a, t, r, d, y);
+}
+
+/* Join all parts of dim @d of row @r. By all threads of the CTA. */
+__device__ static inline void join_all(const struct cuda_decode &a, const struct cuda_seen &seen, uint32_t rows,
+                                       uint32_t r, uint32_t d, struct one_dim &y)
+{
+    const uint32_t warps = blockDim.x / CUDA_WARP, head = blockIdx.y * a.attn.group;
+    for (uint32_t first = 0; first < seen.parts; first += CUDA_WARP) {
+        float o[PARTS];
+        read_parts(a.merge, seen, head + r, d, first, o);
+        for (uint32_t row = threadIdx.x / CUDA_WARP; row < rows; row += warps)
+            find_joining(a.merge, seen, head + row, row, first);
+        __syncthreads();
+        join_parts(joining[r], o, y);
+        if (first + PARTS < seen.parts) {
+            read_parts(a.merge, seen, head + r, d, first + PARTS, o);
+            join_parts(joining[r] + PARTS, o, y);
+        }
+        y.x.m = largest_of[r];
+        __syncthreads();
+    }
 }
 
 /* Merge the parts, if the CTA is the last one that left some. */
 __device__ static inline void put_all(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &x)
 {
     if (!is_last(a, t)) return;
-    for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x)
-        put(a, t, i / a.attn.dim, i % a.attn.dim, NULL);
+    const struct cuda_seen seen = a.attn.seen[t.token];
+    const uint32_t all = x.rows * a.attn.dim;
+    for (uint32_t from = 0; from < all; from += blockDim.x) {
+        const uint32_t i = min(from + threadIdx.x, all - 1), r = i / a.attn.dim, d = i % a.attn.dim;
+        struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
+        if (seen.parts <= FEW)
+            join_few(a.merge, seen, blockIdx.y * a.attn.group + r, d, y);
+        else
+            join_all(a, seen, x.rows, r, d, y);
+        if (from + threadIdx.x < all) put(a, t, r, d, y);
+    }
 }
 
 template <int type> __device__ static inline void decode(const struct cuda_decode &a)
@@ -211,7 +314,7 @@ template <int type> __device__ static inline void decode(const struct cuda_decod
     if (!x.rows) return;
     const bool one = a.attn.seen[t.token].parts == 1;
     make_heads(a, t, x);
-    weights<type, false, 8>(a.attn, t, x);
+    weights<type, 8>(a.attn, t, x);
     for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x) {
         const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
         give(a, t, r, d, chain<type>(a.attn, t, x, r, d), one);
@@ -220,7 +323,7 @@ template <int type> __device__ static inline void decode(const struct cuda_decod
 }
 
 /* Shared memory: start_decode() of daemon/backend/cuda/attention.c. @plain: cuda_is_plain(). */
-template <int type, bool plain> __device__ static inline void near(const struct cuda_decode &a)
+template <int type, bool plain, bool APART> __device__ static inline void near(const struct cuda_decode &a)
 {
     const struct cuda_tile t = a.attn.tiles[blockIdx.x];
     struct steps x = steps_of(a.attn, t);
@@ -229,18 +332,22 @@ template <int type, bool plain> __device__ static inline void near(const struct 
         x.ends = (float2 *)(x.factors + x.rows * BLOCKS);
         float *cs = (float *)(x.ends + BLOCKS);
         x.near = (uint8_t *)cs + (a.heads.rot * sizeof(float) + 127) / 128 * 128;
-        if (threadIdx.x < CUDA_WARP) fetch(a.attn, t, x);
+        x.step = APART ? a.attn.kv.half : a.attn.kv.each;
+        x.values = APART ? 0 : a.attn.kv.half;
+        fetch<APART>(a.attn, t, x);
         e = read_early(a, t, x, cs);
         __syncthreads();
     }
     wait_before();
     if (!x.rows) return;
-    make_near(a, t, x, e);
-    weights<type, true, 4, plain ? 2 : 4>(a.attn, t, x);
-    if (!plain && x.rows % 2)
-        chains<type, 1>(a.attn, t, x);
-    else
-        chains<type, 2>(a.attn, t, x);
+    make_near<APART>(a, t, x, e);
+    score_all<type, true, 4>(a.attn, t, x, copies);
+    if (APART) fetch_values(a.attn, t, x);
+    __syncthreads();
+    weigh<true, plain ? 2 : 4>(a.attn, t, x);
+    if (APART && e.own && threadIdx.x < CUDA_WARP) put_value(a, x, e);
+    __syncthreads();
+    chains<type>(a.attn, t, x, APART ? copies_v : copies);
     for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x) {
         const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
         give(a, t, r, d, {x.ends[r].x, x.ends[r].y, x.queries[r * ((a.attn.dim + 3) / 4 * 4) + d]}, e.one);
@@ -261,7 +368,14 @@ template <int type, bool plain> __device__ static inline void near(const struct 
     {                                                                                                                  \
         start_next();                                                                                                  \
         touch(a);                                                                                                      \
-        near<type, false>(a);                                                                                          \
+        near<type, false, false>(a);                                                                                   \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(BLOCKS *CUDA_WARP, 1)                                                 \
+        cuda_apart_##name(const __grid_constant__ struct cuda_decode a)                                                \
+    {                                                                                                                  \
+        start_next();                                                                                                  \
+        touch(a);                                                                                                      \
+        near<type, false, true>(a);                                                                                    \
     }
 DECODE(f32, KV_F32)
 DECODE(f16, KV_F16)
@@ -281,7 +395,7 @@ template <int type, int dim> __device__ static inline void plain(const struct cu
     a.merge.sink_scores = NULL;
     a.merge.f = NULL;
     a.merge.q.wide = 0;
-    near<type, true>(a);
+    near<type, true, false>(a);
 }
 
 #define PLAIN(name, type, dim)                                                                                         \

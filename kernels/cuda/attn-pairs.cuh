@@ -54,24 +54,26 @@ __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32
     }
 }
 
-/* The chains of the dims @d and d + 1 of R rows from @r on; the results go where the queries were. */
+/* The chains of the dims @d and d + 1 of R rows from @r on; the results go where the queries were. @copies: a barrier
+ * for each block, whose V is there then. */
 template <int type, int R>
-__device__ static inline void chain_pairs(const struct cuda_attn &a, const struct steps &x, uint32_t blocks, uint32_t r,
-                                          uint32_t d)
+__device__ static inline void chain_pairs(const struct cuda_attn &a, const struct steps &x, uint64_t *copies,
+                                          uint32_t blocks, uint32_t r, uint32_t d)
 {
     const uint32_t wide = (a.dim + 3) / 4 * 4;
     float2 o[R] = {};
     for (uint32_t b = 0; b < blocks; b++) {
         uint32_t lo, hi;
         visible(x.begin, x.end, x.first + b * CUDA_WARP, lo, hi);
+        bar_wait(&copies[b], 0);
         if (lo >= hi) continue;
 #pragma unroll
         for (uint32_t k = 0; k < R; k++) {
             const float c = x.factors[(r + k) * BLOCKS + b]; /* 1 changes nothing */
             o[k].x = o[k].x * c, o[k].y = o[k].y * c;
         }
-        add_pairs<type, R>(x.near + b * a.kv.each + a.kv.half, x.weights + r * a.width + b * CUDA_WARP, a.dim, d, lo,
-                           hi, a.width, o);
+        add_pairs<type, R>(x.near + b * x.step + x.values, x.weights + r * a.width + b * CUDA_WARP, a.dim, d, lo, hi,
+                           a.width, o);
     }
 #pragma unroll
     for (uint32_t k = 0; k < R; k++) *(float2 *)(x.queries + (r + k) * wide + d) = o[k];
@@ -93,11 +95,24 @@ __device__ static inline void end_row(const struct steps &x, uint32_t blocks, ui
 }
 
 template <int type, int R>
-__device__ static inline void chains(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+__device__ static inline void chains_of(const struct cuda_attn &a, const struct steps &x, uint64_t *copies,
+                                        uint32_t blocks)
 {
-    const uint32_t pairs = a.dim / 2, blocks = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, n = x.rows / R * pairs;
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-        chain_pairs<type, R>(a, x, blocks, i / pairs * R, i % pairs * 2);
+    const uint32_t pairs = a.dim / 2;
+    for (uint32_t i = threadIdx.x; i < x.rows / R * pairs; i += blockDim.x)
+        chain_pairs<type, R>(a, x, copies, blocks, i / pairs * R, i % pairs * 2);
+}
+
+/* All chains of a tile. */
+template <int type>
+__device__ static inline void chains(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
+                                     uint64_t *copies)
+{
+    const uint32_t blocks = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    if (x.rows % 2)
+        chains_of<type, 1>(a, x, copies, blocks);
+    else
+        chains_of<type, 2>(a, x, copies, blocks);
     const uint32_t last = blockDim.x - 1 - threadIdx.x; /* of threads that have no chain, as a rule */
     if (last < x.rows) end_row(x, blocks, last);
     __syncthreads();

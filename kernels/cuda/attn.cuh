@@ -5,6 +5,7 @@
  * scores of each block of keys; their weights; then the chains of the output over all keys, a thread for each query and
  * dim. Warps: up to 16. Shared memory: few_floats() of daemon/backend/cuda/attention.c.
  */
+#include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/heads.cuh"
 
 #define BLOCKS (CUDA_SEGMENT / CUDA_WARP) /* most warps, and most blocks of a tile */
@@ -17,9 +18,10 @@ struct steps {
     float *sums;          /* [rows][BLOCKS] of the weights */
     float *factors;       /* [rows][BLOCKS] of what the blocks before gave, where a block has a larger score */
     float *own;           /* [2][dim rounded up to 4] K and V of the token, in cuda_decode_* */
-    uint8_t *near;        /* [blocks of the tile] copies of the KV blocks, in cuda_near_* */
     uint32_t rows, shift; /* shift: 2^shift are at least the tile's blocks */
-    /* of cuda_near_*: */
+    /* of cuda_near_* and cuda_apart_*: */
+    uint8_t *near; /* [blocks of the tile][step] copies of the KV blocks; V of a block begins at @values */
+    uint32_t step, values;
     uint32_t begin, end, first; /* visible positions of all rows; the tile's first */
     float2 *ends;               /* [BLOCKS] maximum and sum of a row */
 };
@@ -56,7 +58,7 @@ template <bool NEAR>
 __device__ static inline const uint8_t *block_of(const struct cuda_attn &a, const struct cuda_tile &t,
                                                  const struct steps &x, uint32_t b)
 {
-    if (NEAR) return x.near + b * a.kv.each;
+    if (NEAR) return x.near + b * x.step;
     return kv_block(a.kv, a.table[t.table + t.from / CUDA_WARP + b], blockIdx.y);
 }
 
@@ -84,13 +86,17 @@ __device__ static inline void score(const struct cuda_attn &a, const struct cuda
     }
 }
 
-/* Of all rows and blocks, which the warps share. */
+/* Of all rows and blocks, which the warps share. @copies: with NEAR, a barrier for each block. */
 template <int type, bool NEAR, int ROWS>
-__device__ static inline void score_all(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
+__device__ static inline void score_all(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
+                                        uint64_t *copies)
 {
     const uint32_t n = (x.rows + ROWS - 1) / ROWS << x.shift;
-    for (uint32_t i = threadIdx.x / CUDA_WARP, row, b; i < n; i += blockDim.x / CUDA_WARP)
-        if (pair_of(t, x, i, row, b)) score<type, NEAR, ROWS>(a, t, x, b, row * ROWS);
+    for (uint32_t i = threadIdx.x / CUDA_WARP, row, b; i < n; i += blockDim.x / CUDA_WARP) {
+        if (!pair_of(t, x, i, row, b)) continue;
+        if (NEAR) bar_wait(&copies[b], 0);
+        score<type, NEAR, ROWS>(a, t, x, b, row * ROWS);
+    }
 }
 
 /* The weights of a row and block, with the largest score up to the block's end, if @valid: without a branch. */
@@ -192,13 +198,13 @@ __device__ static inline struct steps steps_of(const struct cuda_attn &a, const 
     return x;
 }
 
-/* The first two steps; a warp computes @ROWS queries at once, and weighs @SOME blocks. */
-template <int type, bool NEAR, int ROWS, uint32_t SOME = 4>
+/* The first two steps over blocks in memory; a warp computes @ROWS queries at once, and weighs four blocks. */
+template <int type, int ROWS>
 __device__ static inline void weights(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    score_all<type, NEAR, ROWS>(a, t, x);
+    score_all<type, false, ROWS>(a, t, x, NULL);
     __syncthreads();
-    weigh<NEAR, SOME>(a, t, x);
+    weigh<false, 4>(a, t, x);
     __syncthreads();
 }
 

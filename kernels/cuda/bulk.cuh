@@ -55,6 +55,14 @@ __device__ static inline void bulk_copy(void *to, const void *from, uint32_t byt
 #endif
 }
 
+/* What the thread has read and written before lies before its bulk copies that follow. */
+__device__ static inline void proxy_fence()
+{
+#if __CUDA_ARCH__ == 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 /* Copy 16 bytes. */
 __device__ static inline void copy16(void *to, const void *from)
 {

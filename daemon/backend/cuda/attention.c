@@ -102,6 +102,8 @@ int cuda_find_attention(struct cuda *c)
     if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
     snprintf(name, sizeof(name), "cuda_near_%s", type);
     if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.near, name, CUDA_NEAR_SHARED);
+    snprintf(name, sizeof(name), "cuda_apart_%s", type);
+    if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.apart, name, CUDA_NEAR_SHARED);
     for (uint32_t i = 0; !r && c->device.early && i < CUDA_PLAIN_SIZES; i++) {
         snprintf(name, sizeof(name), "cuda_plain_%s_%u", type, sizes[i].dim);
         r = cuda_kernel(&c->device, &c->kern.plain[i], name, CUDA_NEAR_SHARED);
@@ -214,22 +216,25 @@ bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest
- * tile; else the other one. */
+ * tile, or that which has K and then V; else the other one. */
 static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, const struct cuda_decode *a)
 {
     const struct cuda *c = p->c;
-    const unsigned f = sizeof(float),
-                   near = NEAR_ENDS + (a->heads.rot * f + 127) / 128 * 128 + w->blocks * a->attn.kv.each;
     struct start x = start_of(c, w, a->attn.dim);
+    const unsigned f = sizeof(float), both = w->blocks * a->attn.kv.each, half = w->blocks * a->attn.kv.half,
+                   shared = x.grid.shared + NEAR_ENDS + (a->heads.rot * f + 127) / 128 * 128;
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;
     x.grid.y = a->attn.kv_heads;
     /* of many short tiles, more are computed at once with few threads */
     if (w->blocks <= SHORT_BLOCKS && x.grid.x * x.grid.y > 2 * (unsigned)c->device.processors)
         x.grid.threads = SHORT_THREADS;
-    if (c->kern.near && x.grid.shared + near <= CUDA_NEAR_SHARED) {
+    if (c->kern.near && shared + both <= CUDA_NEAR_SHARED) {
         x.f = cuda_is_plain(a) && !cuda_is_adapted(p) ? c->kern.plain[size_of(a->attn.dim)] : c->kern.near;
-        x.grid.shared += near;
+        x.grid.shared = shared + both;
+    } else if (c->kern.apart && shared + half <= CUDA_NEAR_SHARED) {
+        x.f = c->kern.apart;
+        x.grid.shared = shared + half;
     }
     return cuda_launch(&c->device, x.f, x.grid, a);
 }

@@ -144,7 +144,7 @@ struct cuda_kernels {
     CUfunction alibi; /* NULL: the model has none */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
-    CUfunction near;                       /* NULL: the device has no bulk copies */
+    CUfunction near, apart;                /* NULL: the device has no bulk copies */
     CUfunction plain[CUDA_PLAIN_SIZES];    /* the same of usual models: cuda_is_plain() */
     struct cuda_kind kinds[KERN_TYPES];
 };

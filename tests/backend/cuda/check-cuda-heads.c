@@ -195,13 +195,15 @@ void check_cuda_copy(void **state)
 
 /* --- heads, attention and merge in one kernel --- */
 
+#define DEEP 640 /* entries of the block table of a long sequence */
+
 /* Some tokens of different sequences, each of which has a block of its own for its position. */
 struct decode_case {
     struct head_case heads;
     struct cuda_token *tokens;
     struct cuda_tile *tiles;
     struct cuda_seen *seen;
-    uint32_t n_tiles, rows, *table;
+    uint32_t n_tiles, rows, *table, entries; /* entries: of a token's block table */
     float *q, *k, *v;
     uint8_t *blocks;
     bool sinks; /* each head has a sink score */
@@ -210,9 +212,10 @@ struct decode_case {
 /* The tiles of token @t, and its block table. */
 static void add_token(struct decode_case *c, uint32_t t)
 {
-    const uint32_t pos = rng_below(t % 2 ? 1200 : 60), slides = pos > 70 && rng_below(2), table = t * BLOCKS;
+    const uint32_t most = c->entries > BLOCKS ? c->entries * KV_BLOCK - 80 : t % 2 ? 1200 : 60;
+    const uint32_t pos = rng_below(most), slides = pos > 70 && rng_below(2), table = t * c->entries;
     const uint32_t begin = slides ? pos / 2 : 0, row = c->rows;
-    for (uint32_t i = 0; i < BLOCKS; i++) c->table[table + i] = c->heads.n + rng_below(BLOCKS - c->heads.n);
+    for (uint32_t i = 0; i < c->entries; i++) c->table[table + i] = c->heads.n + rng_below(BLOCKS - c->heads.n);
     c->table[table + pos / KV_BLOCK] = t;
     c->tokens[t] = (struct cuda_token){.pos = pos, .block = {0, t}, .slides = slides};
     if (slides) c->tiles[c->n_tiles++] = (struct cuda_tile){t, 1, c->rows++ - row, 0, 20, table, 1};
@@ -226,7 +229,10 @@ static void add_token(struct decode_case *c, uint32_t t)
 
 static struct decode_case random_decode(enum kern_kv type, unsigned i)
 {
-    struct decode_case c = {.heads = {.kv = random_case(type, i), .n = 1 + rng_below(5)}, .sinks = rng_below(4) == 0};
+    const bool deep = i % 40 < 2; /* more parts than a merge reads at once */
+    struct decode_case c = {.heads = {.kv = random_case(type, i), .n = 1 + rng_below(deep ? 2 : 5)},
+                            .sinks = rng_below(4) == 0,
+                            .entries = deep ? DEEP : BLOCKS};
     struct head_case *h = &c.heads;
     const bool plain = i % 10 < 2 && i % 3; /* for cuda_plain_* */
     if (plain) h->kv.heads = h->kv.kv_heads * 2 * (1 + rng_below(4));
@@ -240,7 +246,8 @@ static struct decode_case random_decode(enum kern_kv type, unsigned i)
     h->cs = kv_floats((size_t)h->n * h->rot), h->sink_cs = kv_floats((size_t)h->n * h->rot);
     c.q = kv_floats(h->n * all), c.k = kv_floats(h->n * each), c.v = kv_floats(h->n * each);
     c.tokens = mem(h->n * sizeof(*c.tokens)), c.seen = mem(h->n * sizeof(*c.seen));
-    c.tiles = mem((h->n * 4 + 1) * sizeof(*c.tiles)), c.table = mem(h->n * BLOCKS * sizeof(*c.table));
+    c.tiles = mem((h->n * (c.entries / 16 + 3) + 1) * sizeof(*c.tiles));
+    c.table = mem(h->n * c.entries * sizeof(*c.table));
     c.blocks = mem(BLOCKS * h->kv.stride);
     const float *values = kv_floats(64 * each);
     for (uint32_t b = 0; b < BLOCKS; b++)
@@ -267,7 +274,7 @@ static struct cuda_decode decode_args(const struct decode_case *c)
                                 .q_sinks = q_sinks,
                                 .tiles = dev_up(c->tiles, c->n_tiles * sizeof(*c->tiles)),
                                 .seen = dev_up(c->seen, c->heads.n * sizeof(*c->seen)),
-                                .table = dev_up(c->table, c->heads.n * BLOCKS * sizeof(*c->table)),
+                                .table = dev_up(c->table, c->heads.n * c->entries * sizeof(*c->table)),
                                 .kv = a.heads.kv,
                                 .m = dev_poisoned(c->rows * y->heads * sizeof(float)),
                                 .l = dev_poisoned(c->rows * y->heads * sizeof(float)),
@@ -325,15 +332,16 @@ static void one_decode(enum kern_kv type, unsigned i)
     const struct cuda_decode a = decode_args(&c);
     const uint32_t n = c.heads.n, group = y->heads / y->kv_heads, wide = (y->dim + 3) / 4 * 4;
     const unsigned shared = (group * (wide + 512 + 48) + 2 * wide) * 4;
-    const unsigned near = shared + 128 + (c.heads.rot * 4 + 127) / 128 * 128 + 16 * 2 * (unsigned)y->half;
+    const unsigned half = 16 * (unsigned)y->half, apart = shared + 128 + (c.heads.rot * 4 + 127) / 128 * 128 + half;
     char name[48];
     dev_run("cuda_heads", (struct cuda_grid){n, y->heads + y->kv_heads, 32, y->dim * 4}, &a.heads);
     snprintf(name, sizeof(name), "cuda_attn_few_%s", kern_kv_name(type));
     dev_run(name, (struct cuda_grid){c.n_tiles, y->kv_heads, 512, shared}, &a.attn);
     dev_run("cuda_merge", (struct cuda_grid){n, y->heads, 32, 0}, &a.merge);
     same_decode(&c, "decode", shared, &a);
-    if (device.early && near <= 216 << 10) same_decode(&c, "near", near, &a);
-    if (device.early && near <= 216 << 10) same_decode(&c, "plain", near, &a);
+    if (device.early && apart <= 216 << 10) same_decode(&c, "apart", apart, &a);
+    if (device.early && apart + half <= 216 << 10) same_decode(&c, "near", apart + half, &a);
+    if (device.early && apart + half <= 216 << 10) same_decode(&c, "plain", apart + half, &a);
     dev_reset();
 }
 

@@ -14,6 +14,10 @@ static inline void ptx_fence_mbarrier_init_release_cluster()
 {
 }
 
+static inline void ptx_fence_proxy_async_shared_cta()
+{
+}
+
 static inline void ptx_griddepcontrol_launch_dependents()
 {
 }

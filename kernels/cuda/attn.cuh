@@ -99,7 +99,8 @@ __device__ static inline void score_all(const struct cuda_attn &a, const struct 
     }
 }
 
-/* The weights of a row and block, with the largest score up to the block's end, if @valid: without a branch. */
+/* The weights of a row and block, with the largest score up to the block's end, if @valid: without a branch. Else what
+ * is read may be changed at the same time: nothing is made of it. */
 template <bool NEAR>
 __device__ static inline void weigh_block(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
                                           uint32_t r, uint32_t b, bool valid)

@@ -195,7 +195,7 @@ void check_cuda_copy(void **state)
 
 /* --- heads, attention and merge in one kernel --- */
 
-#define DEEP 640 /* entries of the block table of a long sequence */
+#define DEEP 1400 /* entries of the block table of a long sequence */
 
 /* Some tokens of different sequences, each of which has a block of its own for its position. */
 struct decode_case {

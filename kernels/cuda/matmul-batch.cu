@@ -20,11 +20,11 @@ struct share {
 };
 
 /* Where the warp, or its copies, are. */
-struct cursor {
+struct batch_cursor {
     uint32_t stage, slot, odd; /* odd: of the slot's uses */
 };
 
-__device__ static inline void next_slot(const struct cuda_ring &r, struct cursor &c)
+__device__ static inline void next_slot(const struct cuda_ring &r, struct batch_cursor &c)
 {
     if (++c.slot == r.slots) c.slot = 0, c.odd ^= 1;
 }
@@ -198,7 +198,7 @@ __device__ static inline void fetch(const struct cuda_batch &a, const struct sha
 /* The stages of part @part, whose pieces are @piece. */
 template <int W, int S, bool M, bool T, int N, int P>
 __device__ static inline void add_part(const struct cuda_batch &a, const struct share &s, uint32_t part,
-                                       struct cursor &c, struct feed<N> &f, const uint8_t *const piece[P],
+                                       struct batch_cursor &c, struct feed<N> &f, const uint8_t *const piece[P],
                                        float acc[P][N][4])
 {
     const struct cuda_form form = known<W, S, M, T>(a.m.form);
@@ -213,8 +213,7 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
         for (uint32_t i = 0; i < P; i++) p[i] = place_of(form, piece[i], b - from);
         if (b + BLOCKS <= to) {
 #pragma unroll
-            for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE)
-                add_blocks<W, S, M, T, N, P, AT_ONCE>(form, x, j, p, acc);
+            for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE) add_blocks<W, S, M, T, N, P, AT_ONCE>(form, x, j, p, acc);
         } else {
             for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1>(form, x, j, p, acc);
         }
@@ -224,12 +223,12 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
 /* All parts, one behind the other. @next: the slot of the first piece that has not been fetched, number @fetched. */
 template <int W, int S, bool M, bool T, int N, int P>
 __device__ static inline void add_parts(const struct cuda_batch &a, const struct share &s, uint32_t fetched,
-                                        struct cursor next, struct feed<N> &f, float acc[P][N][4])
+                                        struct batch_cursor next, struct feed<N> &f, float acc[P][N][4])
 {
-    struct cursor c = {0, 0, 0};
+    struct batch_cursor c = {0, 0, 0};
     for (uint32_t part = 0; part < s.parts; part++) {
         const uint8_t *piece[P];
-        struct cursor at = c;
+        struct batch_cursor at = c;
 #pragma unroll
         for (uint32_t i = 0; i < P; i++, next_slot(a.ring, at)) {
             bar_wait(&full[at.slot], at.odd);
@@ -255,7 +254,7 @@ template <int W, int S, bool M, bool T, int N, int P> __device__ static inline v
     s.tokens = a.m.n;
     s.stages = shared + warp * STAGES * sizeof(struct stage<N>);
     s.ring = shared + a.ring.from;
-    struct cursor next = {0, 0, 0};
+    struct batch_cursor next = {0, 0, 0};
     uint32_t fetched = 0;
     if (threadIdx.x == 0) ring_init(a.ring, blockDim.x / CUDA_WARP);
     for (; fetched < a.ring.slots && fetched < s.parts * P; fetched++, next_slot(a.ring, next))

@@ -26,16 +26,6 @@ struct share {
     uint32_t blocks, parts, panels, cta, ctas;
 };
 
-/* A place in a ring, of slots or of stages, and the parity of its use. */
-struct cursor {
-    uint32_t slot, odd;
-};
-
-__device__ static inline void advance(uint32_t n, struct cursor &c)
-{
-    if (++c.slot == n) c.slot = 0, c.odd ^= 1;
-}
-
 __device__ static inline struct share share_of(const struct cuda_one &a, uint32_t cta, uint32_t ctas)
 {
     const uint32_t all = a.gated.f ? a.m.panels / 2 : a.m.panels, own = (all - cta + ctas - 1) / ctas;

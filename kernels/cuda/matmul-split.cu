@@ -46,15 +46,6 @@ template <int N> __device__ static inline uint32_t place_in(uint32_t row, uint32
     return row * 8 * N + (N == 1 ? 0 : (n ^ (row / 2 % 2)) * 8);
 }
 
-struct cursor {
-    uint32_t slot, odd;
-};
-
-__device__ static inline void advance(uint32_t n, struct cursor &c)
-{
-    if (++c.slot == n) c.slot = 0, c.odd ^= 1;
-}
-
 /* --- copies --- */
 
 /* Piece @i of the CTA, to slot @slot. */

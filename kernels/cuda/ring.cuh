@@ -6,6 +6,16 @@
 
 __shared__ static uint64_t full[CUDA_SLOTS], empty[CUDA_SLOTS];
 
+/* A place in a ring of @n slots, or of stages of sums, and the parity of its use. */
+struct cursor {
+    uint32_t slot, odd;
+};
+
+__device__ static inline void advance(uint32_t n, struct cursor &c)
+{
+    if (++c.slot == n) c.slot = 0, c.odd ^= 1;
+}
+
 /* By one thread, before it fetches. @warps: those that read the pieces, the first of the CTA. */
 __device__ static inline void ring_init(const struct cuda_ring &r, uint32_t warps)
 {

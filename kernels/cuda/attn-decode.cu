@@ -53,8 +53,7 @@ __device__ static inline void fetch(const struct cuda_attn &a, const struct cuda
         if (APART) bar_init(&copies_v[b], 1);
         bar_fence();
         bar_expect(&copies[b], bytes);
-        bulk_copy(x.near + b * x.step, kv_block(a.kv, a.table[t.table + t.from / CUDA_WARP + b], blockIdx.y), bytes,
-                  &copies[b]);
+        bulk_copy(x.near + b * x.step, block_of<false>(a, t, x, b), bytes, &copies[b]);
     }
 }
 
@@ -68,10 +67,9 @@ __device__ static inline void fetch_values(const struct cuda_attn &a, const stru
         __syncthreads();
     if (threadIdx.x % CUDA_WARP) return;
     for (uint32_t b = threadIdx.x / CUDA_WARP; b < n; b += warps) {
-        const uint8_t *block = kv_block(a.kv, a.table[t.table + t.from / CUDA_WARP + b], blockIdx.y);
         proxy_fence();
         bar_expect(&copies_v[b], a.kv.half);
-        bulk_copy(x.near + b * x.step, block + a.kv.half, a.kv.half, &copies_v[b]);
+        bulk_copy(x.near + b * x.step, block_of<false>(a, t, x, b) + a.kv.half, a.kv.half, &copies_v[b]);
     }
 }
 
@@ -207,7 +205,7 @@ template <int type> __device__ static inline void decode(const struct cuda_decod
     if (!x.rows) return;
     const bool one = a.attn.seen[t.token].parts == 1;
     make_heads(a, t, x);
-    weights<type, 8>(a.attn, t, x);
+    weights<type>(a.attn, t, x);
     for (uint32_t i = threadIdx.x; i < x.rows * a.attn.dim; i += blockDim.x) {
         const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
         give(a, t, r, d, chain<type>(a.attn, t, x, r, d), one);

@@ -8,7 +8,7 @@ template <int type> __device__ static inline void attention(const struct cuda_at
     const struct steps x = steps_of(a, t);
     if (!x.rows) return;
     load_queries(a, t, x.queries);
-    weights<type, 8>(a, t, x);
+    weights<type>(a, t, x);
     for (uint32_t i = threadIdx.x; i < x.rows * a.dim; i += blockDim.x)
         leave(a, t, i / a.dim, i % a.dim, chain<type>(a, t, x, i / a.dim, i % a.dim));
 }

@@ -217,16 +217,8 @@ __device__ static inline uint64_t place_of(const struct cuda_attn &a, const stru
 __device__ static inline void end_row(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
                                       uint32_t r, uint64_t to)
 {
-    float m = NOTHING, l = 0.0f;
-    for (uint32_t b = 0; t.from + b * CUDA_WARP < t.to; b++) {
-        uint32_t lo, hi;
-        seen_of<false>(a, t, x, r, b, lo, hi);
-        if (lo >= hi) continue;
-        const float top = x.tops[r * BLOCKS + b];
-        m = m == NOTHING || top > m ? top : m;
-        l = l * x.factors[r * BLOCKS + b] + x.sums[r * BLOCKS + b];
-    }
-    if (to != UINT64_MAX) a.m[to] = m, a.l[to] = l;
+    const float2 ends = ends_of<false>(a, t, x, r);
+    if (to != UINT64_MAX) a.m[to] = ends.x, a.l[to] = ends.y;
 }
 
 /* The outputs of all rows. */

@@ -79,21 +79,6 @@ __device__ static inline void chain_pairs(const struct cuda_attn &a, const struc
     for (uint32_t k = 0; k < R; k++) *(float2 *)(x.queries + (r + k) * wide + d) = o[k];
 }
 
-/* Maximum and sum of row @r. */
-__device__ static inline void end_row(const struct steps &x, uint32_t blocks, uint32_t r)
-{
-    float m = NOTHING, l = 0.0f;
-    for (uint32_t b = 0; b < blocks; b++) {
-        uint32_t lo, hi;
-        visible(x.begin, x.end, x.first + b * CUDA_WARP, lo, hi);
-        if (lo >= hi) continue;
-        const float top = x.tops[r * BLOCKS + b];
-        m = m == NOTHING || top > m ? top : m;
-        l = l * x.factors[r * BLOCKS + b] + x.sums[r * BLOCKS + b];
-    }
-    x.ends[r] = make_float2(m, l);
-}
-
 template <int type, int R>
 __device__ static inline void chains_of(const struct cuda_attn &a, const struct steps &x, uint64_t *copies,
                                         uint32_t blocks)
@@ -114,6 +99,6 @@ __device__ static inline void chains(const struct cuda_attn &a, const struct cud
     else
         chains_of<type, 2>(a, x, copies, blocks);
     const uint32_t last = blockDim.x - 1 - threadIdx.x; /* of threads that have no chain, as a rule */
-    if (last < x.rows) end_row(x, blocks, last);
+    if (last < x.rows) x.ends[last] = ends_of<true>(a, t, x, last);
     __syncthreads();
 }

@@ -172,6 +172,23 @@ __device__ static inline struct result chain(const struct cuda_attn &a, const st
     return {m, l, o};
 }
 
+/* Maximum and sum of row @r. */
+template <bool NEAR>
+__device__ static inline float2 ends_of(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
+                                        uint32_t r)
+{
+    float m = NOTHING, l = 0.0f;
+    for (uint32_t b = 0; t.from + b * CUDA_WARP < t.to; b++) {
+        uint32_t lo, hi;
+        seen_of<NEAR>(a, t, x, r, b, lo, hi);
+        if (lo >= hi) continue;
+        const float top = x.tops[r * BLOCKS + b];
+        m = m == NOTHING || top > m ? top : m;
+        l = l * x.factors[r * BLOCKS + b] + x.sums[r * BLOCKS + b];
+    }
+    return make_float2(m, l);
+}
+
 /* Leave the part of dim @d of row @r for the merge. */
 __device__ static inline void leave(const struct cuda_attn &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
                                     const struct result &x)
@@ -199,11 +216,11 @@ __device__ static inline struct steps steps_of(const struct cuda_attn &a, const 
     return x;
 }
 
-/* The first two steps over blocks in memory; a warp computes @ROWS queries at once, and weighs four blocks. */
-template <int type, int ROWS>
+/* The first two steps over blocks in memory; a warp computes eight queries at once, and weighs four blocks. */
+template <int type>
 __device__ static inline void weights(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    score_all<type, false, ROWS>(a, t, x, NULL);
+    score_all<type, false, 8>(a, t, x, NULL);
     __syncthreads();
     weigh<false, 4>(a, t, x);
     __syncthreads();

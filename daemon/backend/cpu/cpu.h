@@ -161,6 +161,13 @@ struct scratch {
     struct embedding_scratch embedding;
 };
 
+/* KV blocks for each state: states after fewer tokens are of little use. */
+#define CPU_STATE_BLOCKS 8
+
+/* Conversations of this length, or of the context if that is less, find room in all groups alike. Where they are
+ * longer, the groups with a window have blocks to spare; where they are shorter, these groups are full first. */
+#define CPU_CHAIN_TOKENS 8192
+
 #define CPU_ONES 1024 /* values of the widest head */
 
 struct cpu {

@@ -3,20 +3,15 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "libcommon/error.h"
 
-#define STATE_BLOCKS 8         /* KV blocks for each state: states after fewer tokens are of little use */
-#define BLOCKS_MOST  (1 << 20) /* of a group without layers, whose blocks take no memory */
-
-/* Conversations of this length, or of the context if that is less, find room in all groups alike. Where they are
- * longer, the groups with a window have blocks to spare; where they are shorter, these groups are full first. */
-#define CHAIN_TOKENS 8192
+#define BLOCKS_MOST (1 << 20) /* of a group without layers, whose blocks take no memory */
 
 /* The number of blocks of group @g for @blocks of group 0: as many as running sequences need when group 0 is full of
- * chains of CHAIN_TOKENS, and enough for at least one sequence. */
+ * chains of CPU_CHAIN_TOKENS, and enough for at least one sequence. */
 static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t blocks)
 {
     uint64_t all = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
     uint64_t seen = g ? kv_group_blocks(&b->hparams.groups[g], b->config.batch_tokens) : all;
-    if (all > CHAIN_TOKENS / KV_BLOCK) all = CHAIN_TOKENS / KV_BLOCK;
+    if (all > CPU_CHAIN_TOKENS / KV_BLOCK) all = CPU_CHAIN_TOKENS / KV_BLOCK;
     if (seen >= all) return blocks;
     uint64_t even = blocks / all * seen + blocks % all * seen / all, least = blocks < seen ? blocks : seen;
     return even > least ? even : least;
@@ -49,7 +44,7 @@ static uint64_t states(const struct backend *b, uint64_t bytes)
 {
     const uint64_t state = hparams_state(&b->hparams)->state_bytes, block = block_bytes(b, 0);
     uint64_t n = b->config.states ? b->config.states : (block ? bytes / 2 : bytes) / state;
-    if (!b->config.states && block && n > bytes / block / STATE_BLOCKS) n = bytes / block / STATE_BLOCKS;
+    if (!b->config.states && block && n > bytes / block / CPU_STATE_BLOCKS) n = bytes / block / CPU_STATE_BLOCKS;
     return n > UINT32_MAX ? UINT32_MAX : n ? n : 1;
 }
 

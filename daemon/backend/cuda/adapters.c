@@ -9,11 +9,6 @@
 
 #define THREADS (CUDA_LORA_ROWS * CUDA_ROWS)
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* --- loading --- */
 
 /* The largest rank of an adapter, rounded up to whole panels. */
@@ -22,7 +17,7 @@ static uint32_t rank_of(const struct lora *l, uint32_t slots)
     uint32_t most = 0;
     for (uint32_t i = 0; i < slots; i++)
         if (l->parts[i].rank > most) most = l->parts[i].rank;
-    return divide(most, CUDA_ROWS) * CUDA_ROWS;
+    return cuda_divide(most, CUDA_ROWS) * CUDA_ROWS;
 }
 
 /* Room for what A gives, of ranks up to @rank. */
@@ -161,7 +156,7 @@ int cuda_add_adapters(const struct cuda_pass *p, const struct product *set, uint
     for (uint32_t i = 0; !r && i < n; i++) {
         if (adapts(c, &set[i])) {
             a.of[some++] = (struct cuda_lora_product){set[i].out, set[i].m->rows, set[i].m->slot};
-            panels += divide(set[i].m->rows, CUDA_ROWS);
+            panels += cuda_divide(set[i].m->rows, CUDA_ROWS);
         }
         if (some < CUDA_PRODUCTS && (i + 1 < n || !some)) continue;
         r = start(p, &a, some, panels);

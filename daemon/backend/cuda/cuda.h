@@ -394,6 +394,9 @@ int cuda_quantize_rows(const struct cuda_pass *p, const float *x, uint32_t n, ui
 /* Matrices that the feed-forward's input is multiplied with: up, and gate. */
 uint32_t cuda_gate_products(const struct cuda_pass *p);
 
+/* The activation of the products @in, up and gate, which has no rows where there is none; without f and q. */
+struct cuda_gated cuda_gated_of(const struct cuda *c, const struct product in[2]);
+
 /* The products of @set that have the type of the first, for @a. Returns their number. */
 uint32_t cuda_take_products(const struct cuda_pass *p, const struct product *set, uint32_t n, struct cuda_matmul *a);
 

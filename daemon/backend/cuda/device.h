@@ -69,6 +69,12 @@ int cuda_follow(const struct cuda_device *d, const struct cuda_device *other, un
 /* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
 int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);
 
+/* a / b, rounded up. */
+static inline uint32_t cuda_divide(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
 struct cuda_grid {
     unsigned x, y, threads, shared;
 };

@@ -11,8 +11,6 @@
 
 #define TOKENS       2048 /* of a step, unless they are configured: at most, */
 #define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
-#define CHAIN_BLOCKS 256  /* as in daemon/backend/cpu/kv-share.c, in blocks; the same */
-#define STATE_BLOCKS 8
 
 /* --- names --- */
 
@@ -94,12 +92,13 @@ static int measure(struct cuda_shares *p, const struct cuda_backend *x, struct b
  * window are a group of their own, which keeps fewer tokens. */
 static double layer_weight(const struct hparams *s, const struct backend_config *c, uint32_t l)
 {
-    const uint32_t g = hparams_group(s, l), chain = (context_of(s, c) + KV_BLOCK - 1) / KV_BLOCK;
-    const double all = (double)backend_kv_bytes(s, c->kv_type, g), most = chain < CHAIN_BLOCKS ? chain : CHAIN_BLOCKS;
+    const uint32_t g = hparams_group(s, l), ctx = context_of(s, c);
+    const uint32_t chain = cuda_divide(ctx < CPU_CHAIN_TOKENS ? ctx : CPU_CHAIN_TOKENS, KV_BLOCK);
+    const double all = (double)backend_kv_bytes(s, c->kv_type, g);
     if (!(s->by_layer.parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l)) return 0;
     if (s->groups[g].kind != KV_WINDOW) return all;
     const double blocks = (double)kv_group_blocks(&s->groups[g], c->batch_tokens);
-    return blocks < most ? all * blocks / most : all;
+    return blocks < chain ? all * blocks / chain : all;
 }
 
 /* What the states get of @bytes of KV. */
@@ -109,7 +108,7 @@ static double states_of(const struct hparams *s, const struct backend_config *c,
     const double block = (double)backend_kv_bytes(s, c->kv_type, 0) * s->groups[0].n_layers;
     if (!g) return 0;
     double all = c->states ? (double)c->states * (double)g->state_bytes : block > 0 ? bytes / 2 : bytes;
-    const double most = block > 0 ? bytes / block / STATE_BLOCKS * (double)g->state_bytes : bytes;
+    const double most = block > 0 ? bytes / block / CPU_STATE_BLOCKS * (double)g->state_bytes : bytes;
     if (!c->states && all > most) all = most;
     return all < bytes ? all : bytes;
 }
@@ -129,11 +128,16 @@ static void share_kv(struct cuda_shares *p, const struct backend_config *c, doub
     }
 }
 
+/* Bytes of the device's weights and buffers. */
+static size_t used_on(const struct cuda_shares *p, uint32_t i)
+{
+    return cuda_shares_weights(p, cuda_shares_first(p, i), p->of[i].end) + p->of[i].fixed;
+}
+
 /* Bytes of KV that the device has room for; negative: its weights do not fit. */
 static double room_for_kv(const struct cuda_shares *p, uint32_t i)
 {
-    const size_t used = cuda_shares_weights(p, cuda_shares_first(p, i), p->of[i].end) + p->of[i].fixed;
-    return (double)p->of[i].left - (double)used;
+    return (double)p->of[i].left - (double)used_on(p, i);
 }
 
 /* -ENOMEM and the error message unless the weights fit. */
@@ -141,14 +145,13 @@ static int check_room(const struct cuda_shares *p, const struct cuda_backend *x)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         const struct cuda_device *d = &x->devices[i].device;
-        const uint32_t first = cuda_shares_first(p, i), end = p->of[i].end;
-        const size_t used = cuda_shares_weights(p, first, end) + p->of[i].fixed, left = p->of[i].left;
+        const size_t used = used_on(p, i), left = p->of[i].left;
         if (used < left) continue;
         if (p->n == 1)
             return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
                              d->name, used >> 20, left >> 20);
         return error_say(-ENOMEM, "%s: layers %u to %u and the buffers need %zu MiB of device memory, %zu MiB are free",
-                         d->name, first, end - 1, used >> 20, left >> 20);
+                         d->name, cuda_shares_first(p, i), p->of[i].end - 1, used >> 20, left >> 20);
     }
     return 0;
 }

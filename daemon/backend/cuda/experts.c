@@ -10,11 +10,6 @@
 #define FEW_ROWS  16 /* of an expert on average, up to which tiles are small */
 #define ROWS_STEP 128
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -99,7 +94,7 @@ static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32
 
 static struct cuda_grid rows_grid(const struct cuda_pass *p, uint32_t k)
 {
-    return (struct cuda_grid){divide(k, 4 * THREADS), p->n * p->c->host->base.hparams.experts.used, THREADS, 0};
+    return (struct cuda_grid){cuda_divide(k, 4 * THREADS), p->n * p->c->host->base.hparams.experts.used, THREADS, 0};
 }
 
 /* buf.h -> the inputs of the rows, for the products @in. */
@@ -132,24 +127,11 @@ static int multiply(const struct cuda_pass *p, const struct tiles *t, const stru
     return r;
 }
 
-/* The activation of the products @up and @gate, which has no rows where there is none; without f and q. */
-static struct cuda_gated gated_of(const struct cuda *c, const struct product *up, const struct product *gate)
-{
-    const bool has = gate->m->rows > 0;
-    const struct product *first = has ? gate : up;
-    return (struct cuda_gated){.gate = first->out,
-                               .up = has ? up->out : NULL,
-                               .gate_bias = cuda_weight(c, first->m->bias),
-                               .up_bias = has ? cuda_weight(c, up->m->bias) : NULL,
-                               .k = up->m->rows,
-                               .act = c->host->base.hparams.desc->activation};
-}
-
 /* The rows' activated gates, for the product @down. */
 static int activate(const struct cuda_pass *p, const struct product in[2], const struct product *down)
 {
     const struct cuda *c = p->c;
-    struct cuda_gated_rows a = {.g = gated_of(c, &in[0], &in[1]), .row = c->buf.moe.row, .chosen = c->buf.moe.chosen};
+    struct cuda_gated_rows a = {.g = cuda_gated_of(c, in), .row = c->buf.moe.row, .chosen = c->buf.moe.chosen};
     if (cpu_quantized(down, 1))
         a.g.q = c->buf.moe.gated_acts;
     else
@@ -161,11 +143,11 @@ static int activate(const struct cuda_pass *p, const struct product in[2], const
 static int feed_forward(const struct cuda_pass *p, const struct product in[2], const struct product *down)
 {
     const struct cuda *c = p->c;
-    struct cuda_gated a = gated_of(c, &in[0], &in[1]);
+    struct cuda_gated a = cuda_gated_of(c, in);
     if (cpu_quantized(down, 1)) a.q = cuda_acts_of(p, c->buf.gated_acts);
     if (cuda_reads_plain(p, down, 1)) a.f = c->buf.gate;
     int r = cuda_products(p, in, in[1].m->rows ? 2 : 1, c->buf.h, &c->buf.h_acts);
-    const struct cuda_grid g = {divide(a.k, 4 * THREADS), p->n, THREADS, 0};
+    const struct cuda_grid g = {cuda_divide(a.k, 4 * THREADS), p->n, THREADS, 0};
     if (!r) r = cuda_launch(&c->device, c->kern.gated, g, &a);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
@@ -204,7 +186,8 @@ static int add_experts(const struct cuda_pass *p)
                                        .used = s->experts.used,
                                        .k = s->dim,
                                        .shared = s->experts.shared_ffn > 0};
-    return cuda_launch(&c->device, c->kern.experts.add, (struct cuda_grid){divide(a.k, THREADS), p->n, THREADS, 0}, &a);
+    return cuda_launch(&c->device, c->kern.experts.add, (struct cuda_grid){cuda_divide(a.k, THREADS), p->n, THREADS, 0},
+                       &a);
 }
 
 int cuda_early_router(const struct cuda_pass *p)
@@ -287,7 +270,8 @@ static int score_normed(struct cuda_pass *p)
     const struct product router = {&p->cpu.w->router, c->buf.moe.route};
     const struct cuda_logits by = {.x = c->buf.h, .scale = (float)(1 / sqrt((double)k)), .k = k};
     int r = norm_to_h(p, p->x, p->cpu.w->beside.router_norm);
-    if (!r) r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){divide(k, THREADS), p->n, THREADS, 0}, &by);
+    if (!r)
+        r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){cuda_divide(k, THREADS), p->n, THREADS, 0}, &by);
     if (!r && cpu_quantized(&router, 1)) r = cuda_quantize_rows(p, c->buf.h, p->n, k, &c->buf.h_acts);
     return r ? r : cuda_products(p, &router, 1, c->buf.h, &c->buf.h_acts);
 }

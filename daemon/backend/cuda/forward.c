@@ -6,11 +6,6 @@
 
 #define THREADS 256
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
 static void leave(struct cuda_pass *p, const float *bias, const float *post, const float *out_scale)
 {
@@ -135,30 +130,17 @@ static int recurrent_block(struct cuda_pass *p, bool last)
     return r;
 }
 
-static struct cuda_gated gated_of(const struct cuda_pass *p)
+/* The activation of the products @in, and the product behind it. */
+static int finish(const struct cuda_pass *p, const struct product in[2], const struct product *down)
 {
     const struct cuda *c = p->c;
-    const struct layer *w = p->cpu.w;
-    const bool gate = !c->host->base.hparams.desc->block.no_gate;
-    return (struct cuda_gated){.gate = gate ? c->buf.gate : c->buf.up,
-                               .up = gate ? c->buf.up : NULL,
-                               .gate_bias = cuda_weight(c, gate ? w->gate.bias : w->up.bias),
-                               .up_bias = gate ? cuda_weight(c, w->up.bias) : NULL,
-                               .k = w->up.rows,
-                               .act = c->host->base.hparams.desc->activation};
-}
-
-/* The activation, and the product behind it. */
-static int finish(const struct cuda_pass *p, const struct product *down)
-{
-    const struct cuda *c = p->c;
-    struct cuda_gated a = gated_of(p);
+    struct cuda_gated a = cuda_gated_of(c, in);
     const float *sub_norm = p->cpu.w->ffn_sub_norm;
     if (cuda_reads_plain(p, down, 1) || sub_norm) a.f = c->buf.gate;
     if (cpu_quantized(down, 1) && !sub_norm) a.q = cuda_acts_of(p, c->buf.gated_acts);
     int r = cuda_activates(p) ? cuda_activate(p, &a)
                               : cuda_launch(&c->device, c->kern.gated,
-                                            (struct cuda_grid){divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
+                                            (struct cuda_grid){cuda_divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
     if (!r && sub_norm) r = cuda_sub_norm(p, c->buf.gate, a.k, sub_norm, down, &c->buf.gated_acts);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
@@ -178,12 +160,12 @@ static int feed_forward_block(struct cuda_pass *p)
     const struct product in[] = {{&w->up, c->buf.up}, {&w->gate, c->buf.gate}};
     const struct product down = {&w->down, c->buf.h};
     const bool joined = cuda_gate_products(p) == 2 && one_kernel(p, in, &down);
-    struct cuda_gated a = gated_of(p);
+    struct cuda_gated a = cuda_gated_of(c, in);
     a.f = c->buf.gate;
     const struct cuda_norm_by by = {w->ffn_norm, w->ffn_norm_bias, w->encoder.second_norm, w->encoder.second_norm_bias};
     int r = cuda_norm_products(p, &by, in, cuda_gate_products(p), joined ? &a : NULL);
     const struct cuda_one row = {.row = c->buf.gate};
-    if (!r) r = joined ? cuda_multiply_alone(p, &down, 1, &row) : finish(p, &down);
+    if (!r) r = joined ? cuda_multiply_alone(p, &down, 1, &row) : finish(p, in, &down);
     leave(p, w->down.bias, w->ffn_post_norm, c->host->base.hparams.per_layer ? NULL : w->out_scale);
     return r;
 }
@@ -236,7 +218,7 @@ static int parallel_block(struct cuda_pass *p, bool last)
         r = cuda_products(p, in, cuda_gate_products(p), c->buf.h, &c->buf.h_acts);
     else
         r = cuda_norm_products(p, own.w ? &own : &shared, in, cuda_gate_products(p), NULL);
-    if (!r) r = finish(p, &down);
+    if (!r) r = finish(p, in, &down);
     leave(p, w->down.bias, w->ffn_post_norm, w->out_scale);
     p->beside = true;
     p->beside_bias = w->o.bias;

@@ -46,11 +46,6 @@ static bool is_plain(const struct cuda_heads *a)
     return a->rotates && a->rot == a->dim && a->dim % 4 == 0 && !a->q_norm && !a->unit && !a->q_sinks;
 }
 
-static unsigned divide(unsigned a, unsigned b)
-{
-    return (a + b - 1) / b;
-}
-
 int cuda_place_heads(const struct cuda_pass *p)
 {
     if (p->c->kern.latent.attn) return cuda_place_latent(p);
@@ -58,9 +53,10 @@ int cuda_place_heads(const struct cuda_pass *p)
     const uint32_t heads = a.heads + (p->cpu.own_kv ? a.kv_heads : 0);
     const unsigned bytes = a.dim * (unsigned)sizeof(float), threads = CUDA_MANY_WARPS * CUDA_WARP;
     const struct cuda_grid one = {p->n, heads, CUDA_WARP, bytes},
-                           many = {p->n, divide(heads, CUDA_MANY_WARPS), threads, CUDA_MANY_WARPS * bytes},
+                           many = {p->n, cuda_divide(heads, CUDA_MANY_WARPS), threads, CUDA_MANY_WARPS * bytes},
                            plain = {p->n,
-                                    divide(a.heads * a.dim, 4 * threads) + divide(2 * a.kv_heads, CUDA_MANY_WARPS),
+                                    cuda_divide(a.heads * a.dim, 4 * threads) +
+                                        cuda_divide(2 * a.kv_heads, CUDA_MANY_WARPS),
                                     threads, CUDA_MANY_WARPS * bytes};
     const bool uneven = !p->cpu.own_kv && heads % CUDA_MANY_WARPS; /* the last warps would be those of K and V */
     if (p->n <= CUDA_MANY_TOKENS || uneven) return cuda_launch(&p->c->device, p->c->kern.heads, one, &a);

@@ -13,11 +13,6 @@
 #define FLOAT_ROWS  16 /* of a tile of float types */
 #define LEAST_HEADS 4  /* of a CTA of attention, where there are few tiles */
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -31,13 +26,13 @@ static const struct hparams_mla *mla_of(const struct cuda_pass *p)
 /* Rows of a head. */
 static uint32_t apart(const struct cuda_pass *p)
 {
-    return divide(p->cpu.n, CUDA_ROW_ALIGN) * CUDA_ROW_ALIGN;
+    return cuda_divide(p->cpu.n, CUDA_ROW_ALIGN) * CUDA_ROW_ALIGN;
 }
 
 /* Shared memory of attention. */
 static unsigned attn_bytes(const struct hparams *s)
 {
-    return CUDA_LATENT_SHARED(divide(s->head_dim, 4) * 4);
+    return CUDA_LATENT_SHARED(cuda_divide(s->head_dim, 4) * 4);
 }
 
 int cuda_find_latent(struct cuda *c)
@@ -76,7 +71,7 @@ static int multiply_heads(const struct cuda_pass *p, const struct product *y, ui
     cuda_take_products(p, y, 1, &a.m);
     a.m.n = n;
     return cuda_multiply_tiles(&c->device, &c->kern.kinds[y->m->type], &a,
-                               c->host->base.hparams.heads * divide(n, a.most), large);
+                               c->host->base.hparams.heads * cuda_divide(n, a.most), large);
 }
 
 /* buf.latent.low -> buf.q */
@@ -124,10 +119,10 @@ static int split_heads(const struct cuda_pass *p, const struct product *expand)
         a.rows = c->buf.latent.part_acts;
     else
         a.f = c->buf.latent.parts;
-    return cuda_launch(
-        &c->device, c->kern.latent.heads,
-        (struct cuda_grid){p->n, divide(s->heads + 1, WARPS), WARPS * CUDA_WARP, s->head_dim * (unsigned)sizeof(float)},
-        &a);
+    return cuda_launch(&c->device, c->kern.latent.heads,
+                       (struct cuda_grid){p->n, cuda_divide(s->heads + 1, WARPS), WARPS * CUDA_WARP,
+                                          s->head_dim * (unsigned)sizeof(float)},
+                       &a);
 }
 
 int cuda_place_latent(const struct cuda_pass *p)
@@ -145,7 +140,7 @@ static uint32_t heads_of_cta(const struct cuda_pass *p, const struct cuda_wave *
     const uint32_t heads = p->c->host->base.hparams.heads;
     if (heads * 2 <= w->rows) return heads; /* the largest tile has several tokens */
     uint32_t n = CUDA_LATENT_ROWS;
-    while (n > LEAST_HEADS && w->n_tiles * divide(heads, n) < (uint32_t)p->c->device.processors) n /= 2;
+    while (n > LEAST_HEADS && w->n_tiles * cuda_divide(heads, n) < (uint32_t)p->c->device.processors) n /= 2;
     return least(heads, n);
 }
 
@@ -161,7 +156,7 @@ int cuda_attend_latent(const struct cuda_pass *p, const struct cuda_attn *attn, 
                                  .rank = s->mla.kv_rank};
     a.a.group = (uint16_t)heads_of_cta(p, w);
     a.a.kv.each = 0; /* all heads have the same K */
-    const uint32_t ctas = divide(s->heads, a.a.group);
+    const uint32_t ctas = cuda_divide(s->heads, a.a.group);
     /* two CTAs on a multiprocessor have registers for 256 threads each; one that is alone is faster with more */
     const unsigned threads = w->n_tiles * ctas > (uint32_t)c->device.processors ? THREADS : 2 * THREADS;
     return cuda_launch(&c->device, c->kern.latent.attn, (struct cuda_grid){w->n_tiles, ctas, threads, attn_bytes(s)},
@@ -191,6 +186,6 @@ int cuda_latent_values(const struct cuda_pass *p, const struct product *out)
     if (cpu_quantized(out, 1)) join.q = cuda_acts_of(p, c->buf.att_acts);
     if (cuda_reads_plain(p, out, 1)) join.f = c->buf.att;
     int r = multiply_heads(p, &reduce, p->n, c->buf.latent.absorbed, &c->buf.latent.acts);
-    const struct cuda_grid g = {divide(join.k, 4 * THREADS), p->n, THREADS, 0};
+    const struct cuda_grid g = {cuda_divide(join.k, 4 * THREADS), p->n, THREADS, 0};
     return r ? r : cuda_launch(&c->device, c->kern.latent.join, g, &join);
 }

@@ -90,6 +90,18 @@ uint32_t cuda_gate_products(const struct cuda_pass *p)
     return p->c->host->base.hparams.desc->block.no_gate ? 1 : 2;
 }
 
+struct cuda_gated cuda_gated_of(const struct cuda *c, const struct product in[2])
+{
+    const bool has = in[1].m->rows > 0;
+    const struct product *first = &in[has];
+    return (struct cuda_gated){.gate = first->out,
+                               .up = has ? in[0].out : NULL,
+                               .gate_bias = cuda_weight(c, first->m->bias),
+                               .up_bias = has ? cuda_weight(c, in[0].m->bias) : NULL,
+                               .k = in[0].m->rows,
+                               .act = c->host->base.hparams.desc->activation};
+}
+
 /* A recurrent layer reads the input of these products, which are attention's. */
 static bool shares_input(const struct cuda_pass *p, const struct product *set)
 {

@@ -5,11 +5,6 @@
 
 #define THREADS 256
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -51,7 +46,7 @@ bool cuda_usual_norms(const struct hparams *s)
 
 static int start(const struct cuda *c, uint32_t rows, const struct cuda_norm_any *a)
 {
-    const uint32_t k = a->n.k, threads = k < THREADS ? divide(k, CUDA_WARP) * CUDA_WARP : THREADS;
+    const uint32_t k = a->n.k, threads = k < THREADS ? cuda_divide(k, CUDA_WARP) * CUDA_WARP : THREADS;
     return cuda_launch(&c->device, c->kern.norm_any, (struct cuda_grid){rows, 1, threads, row_bytes(k, a->n.h)}, a);
 }
 

@@ -21,11 +21,6 @@
 #define FLOAT_TOKENS   16
 #define WIDE_SHARED    (226u << 10)
 
-static unsigned divide(unsigned a, unsigned b)
-{
-    return (a + b - 1) / b;
-}
-
 /* The name of a kind of type in kernels/cuda/form.cuh: w, the width, and letters for the rest. */
 static void name_kind(char *name, size_t size, const char *which, const struct panel_form *f)
 {
@@ -105,7 +100,7 @@ static unsigned few_bytes(const struct cuda_form *f, unsigned tokens)
 static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, bool several)
 {
     const unsigned most = several ? 2 * FEW_TOKENS : FEW_TOKENS, shared = several ? SEVERAL_SHARED : FEW_SHARED;
-    const unsigned tokens = a->n < most ? a->n : most, groups = divide(a->n, most);
+    const unsigned tokens = a->n < most ? a->n : most, groups = cuda_divide(a->n, most);
     const unsigned each = few_bytes(&a->form, tokens), blocks = a->k / CUDA_WARP;
     const unsigned threads = a->panels * groups <= 2 * (unsigned)d->processors ? 2 * FEW_THREADS : FEW_THREADS;
     a->chunk = shared / each < blocks ? shared / each : blocks;
@@ -116,13 +111,13 @@ static int multiply_few(const struct cuda_device *d, const struct cuda_kind *k, 
 /* The grids of cuda_some_* and cuda_many_*. */
 static struct cuda_grid some_grid(const struct cuda_kind *k, const struct cuda_matmul *m)
 {
-    return (struct cuda_grid){divide(m->panels, MANY_PANELS), divide(m->n, SOME_TOKENS), SOME_THREADS,
+    return (struct cuda_grid){cuda_divide(m->panels, MANY_PANELS), cuda_divide(m->n, SOME_TOKENS), SOME_THREADS,
                               CUDA_MANY_SHARED(k->width, SOME_TOKENS)};
 }
 
 static struct cuda_grid many_grid(const struct cuda_kind *k, const struct cuda_matmul *m)
 {
-    return (struct cuda_grid){divide(m->panels, MANY_PANELS), divide(m->n, MANY_TOKENS), k->many_threads,
+    return (struct cuda_grid){cuda_divide(m->panels, MANY_PANELS), cuda_divide(m->n, MANY_TOKENS), k->many_threads,
                               CUDA_MANY_SHARED(k->width, MANY_TOKENS)};
 }
 
@@ -136,7 +131,7 @@ static unsigned time_of(const struct cuda_device *d, struct cuda_grid g, unsigne
 /* The same of multiply_batch(). */
 static unsigned batch_time(const struct cuda_device *d, const struct cuda_matmul *m)
 {
-    return 42 + 5 * m->panels * divide(m->n, BATCH_TOKENS) / (unsigned)d->processors;
+    return 42 + 5 * m->panels * cuda_divide(m->n, BATCH_TOKENS) / (unsigned)d->processors;
 }
 
 /* The best kernel of those for narrow activations of more than SPLIT_TOKENS tokens. Times: bench-cuda, H200, Q4_0. */
@@ -151,15 +146,15 @@ static enum cuda_which best_of(const struct cuda_device *d, const struct cuda_ki
 /* Number of tiles of CUDA_WIDE_PANELS panels by @tokens tokens. */
 static unsigned wide_tiles(const struct cuda_matmul *m, unsigned tokens)
 {
-    return divide(m->panels, CUDA_WIDE_PANELS) * divide(m->n, tokens);
+    return cuda_divide(m->panels, CUDA_WIDE_PANELS) * cuda_divide(m->n, tokens);
 }
 
 static int multiply_wide(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m,
                          enum cuda_which which)
 {
     const unsigned processors = (unsigned)d->processors;
-    const unsigned wide = divide(wide_tiles(m, CUDA_WIDE_TILE), processors) * 100,
-                   half = divide(wide_tiles(m, CUDA_WIDE_TILE / 2), processors) * 60; /* measured: H200 */
+    const unsigned wide = cuda_divide(wide_tiles(m, CUDA_WIDE_TILE), processors) * 100,
+                   half = cuda_divide(wide_tiles(m, CUDA_WIDE_TILE / 2), processors) * 60; /* measured: H200 */
     const bool halves = which == CUDA_USE_HALF || (which == CUDA_BEST && half < wide);
     const unsigned tokens = halves ? CUDA_WIDE_TILE / 2 : CUDA_WIDE_TILE,
                    stages = CUDA_WIDE_STAGES * CUDA_WIDE_STAGE(tokens);
@@ -179,7 +174,7 @@ static void count_panels(const struct cuda_kind *k, struct cuda_matmul *a)
     a->panels = 0;
     for (uint32_t i = 0; i < a->n_products; i++) {
         a->of[i].panel0 = a->panels;
-        a->panels += divide(a->of[i].rows, CUDA_ROWS);
+        a->panels += cuda_divide(a->of[i].rows, CUDA_ROWS);
     }
     a->form = k->form;
 }
@@ -221,11 +216,12 @@ bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns)
  * CTA. */
 static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
 {
-    const unsigned parts = divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
+    const unsigned parts = cuda_divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
     const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
     struct cuda_grid g = {units < ctas ? units : ctas, 1, CUDA_ONE_THREADS, 0};
-    const unsigned panels = divide(units, g.x) * each, stage = one_stage(&a->m.form, a->m.k, panels < 2 ? panels : 2);
-    a->stages = divide(panels, 2) * parts < CUDA_ONE_STAGES ? divide(panels, 2) * parts : CUDA_ONE_STAGES;
+    const unsigned panels = cuda_divide(units, g.x) * each,
+                   stage = one_stage(&a->m.form, a->m.k, panels < 2 ? panels : 2);
+    a->stages = cuda_divide(panels, 2) * parts < CUDA_ONE_STAGES ? cuda_divide(panels, 2) * parts : CUDA_ONE_STAGES;
     a->ring = (struct cuda_ring){one_input(a->m.k), panels * parts < CUDA_SLOTS ? panels * parts : CUDA_SLOTS,
                                  one_piece(&a->m.form, a->m.k)};
     for (;;) {
@@ -248,7 +244,7 @@ int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, st
 /* Roughly the time that the panels of @m take @ctas CTAs. */
 static unsigned one_time(const struct cuda_matmul *m, unsigned ctas)
 {
-    return divide(m->panels, ctas) * m->of[0].panel_bytes;
+    return cuda_divide(m->panels, ctas) * m->of[0].panel_bytes;
 }
 
 int cuda_multiply_two(const struct cuda_device *d, const struct cuda_kind *const k[2], struct cuda_two *a)
@@ -280,11 +276,11 @@ static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k
 {
     struct cuda_batch a = {.m = *m};
     const unsigned processors = (unsigned)d->processors, tokens = m->n <= 16 ? 8 : BATCH_TOKENS;
-    const unsigned together = tokens == 16 && m->panels > 3 * processors ? 2 : 1, all = divide(m->n, tokens);
-    const unsigned groups = divide(all, BATCH_WARPS), warps = divide(all, groups);
-    const unsigned parts = divide(m->k, CUDA_PIECE * CUDA_WARP);
-    struct cuda_grid g = {divide(m->panels, together), groups, warps * CUDA_WARP, 0};
-    const unsigned ctas = divide(g.x * g.y, processors), each = ctas < 6 ? ctas : 6, room = BATCH_SHARED / each;
+    const unsigned together = tokens == 16 && m->panels > 3 * processors ? 2 : 1, all = cuda_divide(m->n, tokens);
+    const unsigned groups = cuda_divide(all, BATCH_WARPS), warps = cuda_divide(all, groups);
+    const unsigned parts = cuda_divide(m->k, CUDA_PIECE * CUDA_WARP);
+    struct cuda_grid g = {cuda_divide(m->panels, together), groups, warps * CUDA_WARP, 0};
+    const unsigned ctas = cuda_divide(g.x * g.y, processors), each = ctas < 6 ? ctas : 6, room = BATCH_SHARED / each;
     a.ring.from = (warps * CUDA_BATCH_STAGES * batch_stage(tokens) + 127) / 128 * 128;
     a.ring.slot_bytes = one_piece(&m->form, m->k);
     a.ring.slots = together * parts < CUDA_SLOTS ? together * parts : CUDA_SLOTS;
@@ -313,12 +309,12 @@ static unsigned split_stage(const struct cuda_kind *k, unsigned tokens)
 static bool fit_split(const struct cuda_device *d, const struct cuda_kind *k, unsigned tokens, struct cuda_split *a,
                       struct cuda_grid *g)
 {
-    const unsigned blocks = a->m.k / CUDA_WARP, parts = divide(blocks, CUDA_PIECE), stage = split_stage(k, tokens);
+    const unsigned blocks = a->m.k / CUDA_WARP, parts = cuda_divide(blocks, CUDA_PIECE), stage = split_stage(k, tokens);
     const unsigned each = a->m.k + CUDA_SPLIT_PAD + blocks * (split_two(k) ? 12 : 8);
     const unsigned from = (tokens * each + 127) / 128 * 128, piece = one_piece(&k->form, a->m.k);
-    *g = (struct cuda_grid){a->m.panels, divide(a->m.n, tokens), CUDA_SPLIT_THREADS, 0};
+    *g = (struct cuda_grid){a->m.panels, cuda_divide(a->m.n, tokens), CUDA_SPLIT_THREADS, 0};
     if (g->x > (unsigned)d->processors) g->x = (unsigned)d->processors;
-    const unsigned most = divide(a->m.panels, g->x) * parts;
+    const unsigned most = cuda_divide(a->m.panels, g->x) * parts;
     a->ring = (struct cuda_ring){from, 1, piece};
     a->stages = 1;
     if (from + piece + 2 * stage <= BATCH_SHARED) a->stages = 2;
@@ -344,7 +340,8 @@ static bool multiply_split(const struct cuda_device *d, const struct cuda_kind *
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
 {
     count_panels(k, a);
-    if (!k->many) return cuda_launch(d, k->few, (struct cuda_grid){a->panels, divide(a->n, FLOAT_TOKENS), 256, 0}, a);
+    if (!k->many)
+        return cuda_launch(d, k->few, (struct cuda_grid){a->panels, cuda_divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     if (a->x.wide) return multiply_wide(d, k, a, which);
     int r = 0;
     const bool split = which == CUDA_USE_SPLIT || (which == CUDA_BEST && a->n <= SPLIT_TOKENS);
@@ -386,7 +383,7 @@ int cuda_multiply_tiles(const struct cuda_device *d, const struct cuda_kind *k, 
     count_panels(k, &a->m);
     if (!k->tiles64) return cuda_launch(d, k->tiles8, (struct cuda_grid){a->m.panels, tiles, 256, 0}, a);
     if (large) {
-        const struct cuda_grid g = {divide(a->m.panels, MANY_PANELS), tiles, SOME_THREADS,
+        const struct cuda_grid g = {cuda_divide(a->m.panels, MANY_PANELS), tiles, SOME_THREADS,
                                     CUDA_MANY_SHARED(k->width, CUDA_TILE_ROWS)};
         return cuda_launch(d, k->tiles64, g, a);
     }

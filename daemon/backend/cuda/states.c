@@ -10,11 +10,6 @@
 
 enum { QKV, Z, BETA, ALPHA }; /* products of the delta rule's input: daemon/backend/cpu/delta.c */
 
-static uint32_t divide(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static enum recurrent_kind kind_of(const struct cuda *c)
 {
     return c->host->base.hparams.desc->recurrent.kind;
@@ -84,7 +79,7 @@ static int convolve(const struct cuda_pass *p, struct cuda_conv *a)
     a->out = c->buf.states.conv;
     a->channels = s->channels;
     a->taps = s->taps;
-    struct cuda_grid g = {divide(s->channels, THREADS), p->cpu.n, THREADS, 0};
+    struct cuda_grid g = {cuda_divide(s->channels, THREADS), p->cpu.n, THREADS, 0};
     int r = cuda_launch(&c->device, c->kern.states.conv, g, a);
     g.y = p->n_runs;
     return r ? r : cuda_launch(&c->device, c->kern.states.keep, g, a);
@@ -125,7 +120,8 @@ static int mamba(const struct cuda_pass *p)
                                .dim = s->head_dim,
                                .groups = s->groups,
                                .rows = s->state};
-    const struct cuda_grid g = {s->heads, p->n_runs, divide(s->head_dim, CUDA_WARP) * CUDA_WARP, cuda_scan_bytes(y)};
+    const struct cuda_grid g = {s->heads, p->n_runs, cuda_divide(s->head_dim, CUDA_WARP) * CUDA_WARP,
+                                cuda_scan_bytes(y)};
     int r = convolve(p, &conv);
     return r ? r : cuda_launch(&c->device, c->kern.states.scan, g, &a);
 }
@@ -152,7 +148,8 @@ static int delta(const struct cuda_pass *p)
                                  .dim = s->head_dim,
                                  .eps = y->rms_eps,
                                  .scale = 1 / sqrtf((float)s->head_dim)};
-    const struct cuda_grid g = {s->heads, p->n_runs, divide(s->head_dim, CUDA_WARP) * CUDA_WARP, cuda_scan_bytes(y)};
+    const struct cuda_grid g = {s->heads, p->n_runs, cuda_divide(s->head_dim, CUDA_WARP) * CUDA_WARP,
+                                cuda_scan_bytes(y)};
     int r = convolve(p, &conv);
     return r ? r : cuda_launch(&c->device, c->kern.states.scan, g, &a);
 }
@@ -195,6 +192,6 @@ int cuda_copy_state(const struct cuda *c, uint32_t group, uint32_t dst, uint32_t
     const uint64_t n = c->kv[group].stride / sizeof(float);
     float *mem = (float *)(void *)c->kv[group].mem;
     const struct cuda_state_copy a = {.to = mem + dst * n, .from = mem + src * n, .n = n};
-    return cuda_launch(&c->device, c->kern.states.copy, (struct cuda_grid){divide((uint32_t)n, THREADS), 1, THREADS, 0},
-                       &a);
+    return cuda_launch(&c->device, c->kern.states.copy,
+                       (struct cuda_grid){cuda_divide((uint32_t)n, THREADS), 1, THREADS, 0}, &a);
 }

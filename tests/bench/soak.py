@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """A daemon under many requests of all kinds for a time that is long for it: does anything grow, and is each answer right? Takes root.
 
-usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--no-faults] [--any-growth] [--few] [--json FILE] [--preload LIB] [--build DIR]
+usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--device DEVICE] [--no-faults] [--any-growth] [--few] [--json FILE]
+               [--preload LIB] [--build DIR]
   --minutes N    how long, without the replay (default: 24)
   --warm N       minutes after which nothing may grow any more (default: 8)
   --threads N    threads of each of the four users (default: 3)
+  --device D     where the daemon under test computes (default: cpu); that of the replay always computes on the CPU
   --no-faults    no damaged files, full disks, and short limits in between
   --few          a tenth of the distinct requests
   --any-growth   tell what has grown, but do not fail for it (the memory of the first minutes always grows: the heap
@@ -18,8 +20,8 @@ the time, and the directories are on a small disk. Four uids, one of them a gate
 (soak_users.py). Each few seconds the configuration is read again, and a fault happens: a file of the cache is damaged, the disk is full for a
 moment, no descriptor is left, no memory is left, a user is stopped, a process that decodes images is killed. A sample each two seconds has the
 memory, descriptors, threads, files and sessions of the daemon. In the end a daemon that caches and proposes nothing answers each distinct
-request once more, alone, and ids, logprobs and text must be the same bits as in each answer before. Prints a table; status 1 if something grew or an
-answer was another one.
+request once more, alone, and ids, logprobs and text must be the same bits as in each answer before. Prints a table; status 1 if something grew, an
+answer was another one, or the daemon did not compute on its device to the end.
 """
 import argparse
 import collections
@@ -60,6 +62,8 @@ TEMPLATE = (
     "{% for c in m.tool_calls or [] %}\n<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n"
     "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 GROWTH = 1.01  # of the resident memory
+# Faults that are left out with a GPU, and why.
+NOT_ON_A_DEVICE = {"memory": "the driver needs memory of the process, too, and hobd gives up a device that fails"}
 
 
 def make(place, build, *args):
@@ -76,10 +80,10 @@ def make(place, build, *args):
 
 
 class Daemon:
-    def __init__(self, place, name, build, *args, preload=None):
+    def __init__(self, place, name, build, *args, preload=None, device="cpu"):
         self.home, self.socket, self.log = place / name, place / f"{name}.sock", place / f"{name}.log"
         self.home.mkdir(exist_ok=True)
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_")) or k == "HOB_FAKE_CUDA"}  # of fake-cuda.c
         self.conf = place / f"{name}-config" / "hob" / "hobd.conf"  # not on the disk that is full at times
         self.conf.parent.mkdir(parents=True)
         env.update({f"XDG_{k}_HOME": str(self.home / k.lower()) for k in ("STATE", "CACHE", "DATA")}, XDG_CONFIG_HOME=str(self.conf.parents[1]))
@@ -88,7 +92,7 @@ class Daemon:
         out = open(self.log, "wb")
         files = ["-m", place / "m.gguf", "--mmproj", place / "mmproj.gguf", *(f"--adapter={n}={place / n}.gguf" for n in ("one", "two"))]
         self.p = subprocess.Popen([build / "daemon" / "hobd", "serve", "--socket", self.socket, *files, "--ctx", str(CTX), "--threads", "1",
-                                   "--gateways", str(GATEWAY), *args], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                   "--device", device, "--gateways", str(GATEWAY), *args], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                   preexec_fn=end_with_parent)
         out.close()
 
@@ -136,7 +140,7 @@ def sample(d):
     state_n, state_bytes = files_of(d.home / "state")
     return {"rss": fields["VmRSS"], "anon": fields["RssAnon"], "pss": pss, "vm": fields["VmSize"], "threads": fields["Threads"], "fds": len(os.listdir(proc / "fd")),
             "cache_files": cache_n, "cache_bytes": cache_bytes, "state_files": state_n, "state_bytes": state_bytes,
-            "sessions": s.get("sessions"), "requests": s.get("requests"), "evictions": s.get("cache", {}).get("evictions"),
+            "isa": s.get("isa"), "sessions": s.get("sessions"), "requests": s.get("requests"), "evictions": s.get("cache", {}).get("evictions"),
             "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
             "disk_damaged": s.get("cache", {}).get("disk_damaged"), "drafted": s.get("speculation", {}).get("drafted"),
             "accepted": s.get("speculation", {}).get("accepted")}
@@ -150,10 +154,11 @@ def children(pid):
 class Faults(threading.Thread):
     """One after the other, chosen by a seed."""
 
-    def __init__(self, d, seed, users):
+    def __init__(self, d, seed, users, without=()):
         super().__init__(daemon=True)
         self.d, self.r, self.users, self.stopped, self.done = d, random.Random(seed), users, threading.Event(), collections.Counter()
-        self.kinds = [self.damage, self.damage, self.shorten, self.remove, self.fill, self.descriptors, self.memory, self.halt, self.kill_decoder]
+        kinds = [self.damage, self.damage, self.shorten, self.remove, self.fill, self.descriptors, self.memory, self.halt, self.kill_decoder]
+        self.kinds = [f for f in kinds if f.__name__ not in without]
 
     def run(self):
         while not self.stopped.wait(self.r.uniform(1, 5)):
@@ -237,14 +242,19 @@ def reload(d, k):
     d.p.send_signal(signal.SIGHUP)
 
 
+def left_out(o):
+    return NOT_ON_A_DEVICE if o.device != "cpu" else {}
+
+
 def soak(o, place):
     """The samples, what the users have counted, the faults, and the status of the daemon."""
     d = Daemon(place, "home", o.build, "--draft", place / "draft.gguf", "--parallel", "6", "--kv-bytes", "1536K", "--cache-bytes", "3M",
                "--batch-tokens", "64", "--media-cache", "64K", "--vector-cache", "64K", "--client-bytes", "64M", "--session-bytes", "4M",
-               "--idle-exit", "0", preload=o.preload)
+               "--idle-exit", "0", preload=o.preload, device=o.device)
     users, samples, faults = [], [], None
     try:
         d.wait_ready()
+        samples.append({"t": 0, **sample(d)})
         began = time.monotonic()
         until = began + o.minutes * 60
         fork = multiprocessing.get_context("fork")
@@ -253,7 +263,9 @@ def soak(o, place):
             users.append(fork.Process(target=live, args=(FIRST + i, d.socket, o.threads, names, o.seed, o.few, until, place / f"user{i}"), daemon=True))
             users[-1].start()
         if o.faults:
-            faults = Faults(d, o.seed, users)
+            for name, why in left_out(o).items():
+                print(f"left out on {o.device}: the fault {name}: {why}")
+            faults = Faults(d, o.seed, users, left_out(o))
             faults.start()
         k = 0
         while time.monotonic() < until and d.p.poll() is None:
@@ -349,6 +361,8 @@ def report(o, samples, users, faults, whole, log):
         ends.update(e)
         examples.update(x)
     wrong = [w for u in users for w in u[2]]
+    where = list(dict.fromkeys(s["isa"] for s in samples if s["isa"]))
+    print("computed with:", ", then ".join(where))
     print(f"requests (the daemon's count): {samples[-1]['requests']}; operations of the users: {sum(ends.values())}; answers compared: {sum(u[4] for u in users)}")
     kinds = sorted({k for k, _ in ends})
     for kind in kinds:
@@ -367,12 +381,12 @@ def report(o, samples, users, faults, whole, log):
     for key, (a, b, most_a, most_b) in grown.items():
         print(f"| {key} | {a:g} | {b:g} | {b / a if a else 0:.4f} | {most_a:g} | {most_b:g} |")
     print("ended well:", whole, "; wrong:", wrong[:10])
-    if not whole:
+    if not whole or len(where) > 1:
         print(log.read_text(errors="replace")[-3000:])
     flat = o.any_growth or grown["rss"][1] <= GROWTH * grown["rss"][0]
-    figures = {"requests": last["requests"], "compared": sum(u[4] for u in users), "grown": grown, "faults": faults,
+    figures = {"isa": where, "requests": last["requests"], "compared": sum(u[4] for u in users), "grown": grown, "faults": faults,
                **{k: last[k] for k in ("evictions", "preemptions", "drafted", "accepted")}}
-    return whole and not wrong and flat and ends["threads", "hang"] == 0, figures
+    return whole and not wrong and flat and len(where) == 1 and ends["threads", "hang"] == 0, figures
 
 
 def compare(o, place, users):
@@ -394,6 +408,7 @@ def options():
     p.add_argument("--warm", type=float, default=8)
     p.add_argument("--threads", type=int, default=3)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--device", default="cpu")
     p.add_argument("--no-faults", dest="faults", action="store_false")
     p.add_argument("--few", action="store_true")
     p.add_argument("--any-growth", action="store_true")

@@ -128,6 +128,13 @@ struct backend_config {
      * that one. With WANT_HIDDEN it writes the state to read with that token in turn. Its positions are those of the
      * pairs, from 0; it needs none of those before the first pair that it got. */
     const struct backend *mtp_of;
+    /* Of a model: a backend of its MTP layer follows, with so many bytes of KV (0: none follows) and tokens of a
+     * forward. The KV pool of a device leaves room for it, unless it needs more than a quarter of what there is for
+     * KV. */
+    struct {
+        uint64_t kv_bytes;
+        uint32_t batch_tokens;
+    } mtp;
 };
 
 struct backend_ops {
@@ -219,8 +226,8 @@ extern const struct backend_type *const backend_types[];
 int backend_find(const struct backend_type **out, const char *name);
 
 /* Load the driver of the devices of @c, which may lie where a sandbox lets nothing be read later. With @start, find out
- * whether there are these devices: the driver starts, with threads of its own. 0; -ENODEV and the error message: why they
- * cannot be used. */
+ * whether there are these devices: the driver starts, with threads of its own. 0; -ENODEV and the error message: why
+ * they cannot be used. */
 int backend_probe(const struct device_choice *c, bool start);
 
 /* Load the weights of @g with the backend that @c names, or with that of its device: the first of the table is the

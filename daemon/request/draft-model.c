@@ -8,8 +8,6 @@
 #include "libcommon/units.h"
 #include <stdlib.h>
 
-#define BATCH_TOKENS 256 /* of a pass: the next tokens of all sequences, or a part of a prompt */
-
 static int check_vocabulary(struct draft_model *d, const struct tokenizer *model)
 {
     struct tokenizer *own;
@@ -114,7 +112,7 @@ int draft_model_load(struct draft_model *d, struct backend *model, uint64_t kv_b
     bc.device.kind = d->mtp && model->config.device.kind != DEVICE_CPU ? DEVICE_AUTO : DEVICE_CPU;
     bc.ctx = ctx;
     bc.kv_bytes = kv_bytes;
-    bc.batch_tokens = BATCH_TOKENS;
+    bc.batch_tokens = DRAFT_MODEL_TOKENS;
     bc.window_group = false;
     bc.packed_dir = NULL;
     bc.mtp_of = d->mtp ? model : NULL;

@@ -8,6 +8,8 @@
 #include "daemon/model/backend.h"
 #include "daemon/request/config.h"
 
+#define DRAFT_MODEL_TOKENS 256 /* of a pass: the next tokens of all sequences, or a part of a prompt */
+
 struct tokenizer;
 
 struct draft_model {

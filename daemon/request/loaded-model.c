@@ -246,6 +246,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .packed_dir = c->packed_dir,
         .progress = progress,
         .progress_ctx = ctx,
+        .mtp = {m->draft && m->draft->mtp ? drafts : 0, DRAFT_MODEL_TOKENS},
     };
     int r = backend_new(&m->backend, m->gguf, &bc);
     if (r < 0) return r;

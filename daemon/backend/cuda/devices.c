@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which devices compute a model, which layers each of them has, and how large the KV pool can be. */
+#include "daemon/backend/backends.h"
 #include "daemon/backend/cuda/cuda.h"
 #include "daemon/backend/cuda/shares.h"
 #include "libcommon/error.h"
@@ -8,6 +9,9 @@
 #include <string.h>
 
 #define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
+#define AGAIN ((size_t)128 << 20) /* what a second backend takes beside its allocations: kernels, at most */
+
+#define MTP_SHARE 4 /* an MTP layer takes at most this part of what is left for KV */
 
 #define TOKENS       2048 /* of a step, unless they are configured: at most, */
 #define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
@@ -172,14 +176,37 @@ static void limit_kv(const struct cuda_shares *p, const struct cuda_backend *x, 
     config->kv_bytes = limit;
 }
 
+/* Bytes that the backend of the MTP layer, which follows, takes on the last device. */
+static int measure_mtp(const struct gguf *g, const struct hparams *model, const struct backend_config *c, size_t *bytes)
+{
+    struct hparams s = *model;
+    uint32_t rows[2];
+    *bytes = 0;
+    if (!c->mtp.kv_bytes || c->mtp_of) return 0;
+    hparams_mtp(&s);
+    int r = backend_cpu.check(g, &s, bytes);
+    *bytes +=
+        AGAIN + c->mtp.kv_bytes + cuda_buffers_bytes(&s, c->mtp.batch_tokens, context_of(&s, c), &rows[0], &rows[1]);
+    return r;
+}
+
+/* Leave room for the MTP layer, unless the KV pool would lose a large part of its own: then the CPU computes the layer.
+ */
+static void leave_room(struct cuda_shares *p, size_t mtp)
+{
+    const uint32_t last = p->n - 1;
+    if ((double)mtp * MTP_SHARE <= room_for_kv(p, last)) p->of[last].fixed += mtp;
+}
+
 /* The layers of the open devices: first with the KV pool that there may be room for, then, if the weights do not fit
- * so, without. */
-static int plan(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config)
+ * so, without. @mtp: of measure_mtp(). */
+static int plan(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp)
 {
     double kv = 0;
     int r = measure(p, x, config);
     if (!r) r = cuda_shares_balance(p);
     if (r) return r;
+    leave_room(p, mtp);
     for (uint32_t i = 0; i < p->n; i++) kv += room_for_kv(p, i);
     if (kv > (double)config->kv_bytes) kv = (double)config->kv_bytes;
     share_kv(p, config, kv > 0 ? kv : 0);
@@ -229,18 +256,20 @@ int cuda_open_devices(struct cuda_backend *x, const struct gguf *g, const struct
     const struct device_choice *d = &config->device;
     struct backend_config as_given = *config;
     struct cuda_shares p;
+    size_t mtp = 0;
     int r = cuda_shares_init(&p, s);
     if (!r) r = weights_layers(g, s, p.begin);
+    if (!r) r = measure_mtp(g, s, config, &mtp);
     if (!r && s->embedding.whole && d->n > 1)
         r = error_say(-EOPNOTSUPP, "a '%s' model computes texts whole, and cannot be split over several devices",
                       s->arch);
     for (uint32_t i = 0; !r && i < (d->n ? d->n : 1); i++) r = add(x, d->n ? d->number[i] : 0, d->n < 2);
-    if (!r) r = plan(&p, x, config);
+    if (!r) r = plan(&p, x, config, mtp);
     while (r == -ENOMEM && !d->n && x->n && !s->embedding.whole && x->n < DEVICES_MAX &&
            x->n < cuda_count(x->devices[0].device.driver)) {
         *config = as_given;
         r = add(x, x->n, false);
-        if (!r) r = plan(&p, x, config);
+        if (!r) r = plan(&p, x, config, mtp);
     }
     if (!r) set_layers(x, &p);
     cuda_shares_fini(&p);

@@ -430,6 +430,43 @@ static void test_an_mtp_layer(void **state)
     g = usual;
 }
 
+/* The KV pool leaves room for the layer, unless that is a large part of what it could have. */
+static void test_room_for_an_mtp_layer(void **state)
+{
+    static const struct {
+        const char *settings;
+        bool follows, fits;
+    } cases[] = {{"memory=1800", true, true}, {"memory=1800", false, false}, {"memory=1000", true, false}};
+    struct gguf *usual = g;
+    struct tiny t;
+    uint64_t kv[3];
+    tiny_init(&t);
+    t.arch = "glm4moe";
+    g = model_file_tiny(&t);
+    for (int i = 0; i < 3; i++) {
+        struct backend *model, *layer = NULL;
+        struct backend_config c = {
+            .backend = "cuda", .threads = 1, .ctx = 2 * LENGTH, .kv_bytes = (uint64_t)4 << 30, .batch_tokens = LENGTH};
+        const uint64_t own = 1 << 20;
+        c.mtp.kv_bytes = cases[i].follows ? own : 0;
+        c.mtp.batch_tokens = LENGTH;
+        fake_set(cases[i].settings);
+        assert_int_equal(backend_new(&model, g, &c), 0);
+        kv[i] = model->config.kv_bytes;
+        c.mtp_of = model;
+        c.pool = model->ops->compute_pool(model);
+        c.kv_bytes = own;
+        assert_int_equal(backend_new(&layer, g, &c), cases[i].fits ? 0 : -ENOMEM);
+        if (layer) assert_int_equal(layer->config.kv_bytes, own);
+        if (layer) backend_free(layer);
+        backend_free(model);
+        assert_int_equal(fake_live(), 0);
+    }
+    assert_true(kv[2] < kv[0] && kv[0] + (128 << 20) < kv[1]);
+    gguf_close(g);
+    g = usual;
+}
+
 /* Code that the driver translates starts no kernel before the end of the one before it, on whatever device. */
 static void test_translated_code(void **state)
 {
@@ -457,6 +494,7 @@ int main(void)
                                        cmocka_unit_test(test_each_call_of_a_step),
                                        cmocka_unit_test(test_each_call_of_an_adapter),
                                        cmocka_unit_test(test_an_adapter_that_stays),
-                                       cmocka_unit_test(test_an_mtp_layer)};
+                                       cmocka_unit_test(test_an_mtp_layer),
+                                       cmocka_unit_test(test_room_for_an_mtp_layer)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -109,6 +109,7 @@ const char *disk_head_check(struct prefix_info *out, struct disk_head *head, uin
         .runs = n_runs ? head->runs : NULL,
         .n_runs = n_runs,
         .block = KV_NO_BLOCK,
+        .slot = KV_NO_BLOCK,
         .on_disk = true,
     };
     memcpy(out->namespace.bytes, h->namespace, 16);

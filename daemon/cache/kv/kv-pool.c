@@ -68,6 +68,16 @@ uint32_t kv_pool_refs(const struct kv_pool *p, uint32_t id)
     return p->refs[id];
 }
 
+void kv_pool_limit(struct kv_pool *p, uint32_t blocks)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_free; i++)
+        if (p->free[i] < blocks) p->free[n++] = p->free[i];
+    assert(blocks <= p->n && p->n_free - n == p->n - blocks);
+    p->n_free = n;
+    p->n = blocks;
+}
+
 uint32_t kv_pool_total(const struct kv_pool *p)
 {
     return p->n;

@@ -13,13 +13,14 @@ struct found {
 /* Checks the counts and the order of the children of @n. */
 static void check_children(const struct prefix_node *n)
 {
-    uint32_t children = 0, memory = 0, disk = 0, pins = n->refs;
+    uint32_t children = 0, memory = 0, host = 0, disk = 0, pins = n->refs;
     const struct prefix_node *before = NULL;
     for (const struct tree_link *l = tree_first(&n->children); l; l = tree_next(l)) {
         const struct prefix_node *c = NODE_OF(l, in_children);
         assert(c->parent == n && c->root == n->root);
         children++;
         memory += c->block != KV_NO_BLOCK;
+        host += prefix_host_slot(c) != KV_NO_BLOCK;
         disk += c->on_disk;
         pins += c->pins > 0;
         if (before) {
@@ -31,6 +32,7 @@ static void check_children(const struct prefix_node *n)
     assert(tree_check(&n->children) == children);
     assert(n->n_children == children && n->n_children_memory == memory && n->n_children_disk == disk &&
            n->pins == pins);
+    assert(!n->host || n->host->n_children == host);
 }
 
 /* Asserts that the link is in @in with key @used, or in no tree. */
@@ -42,7 +44,7 @@ static void check_listed(const struct tree_link *l, const struct tree *in, bool 
 
 static void check_node(const struct prefix *p, const struct prefix_node *n, struct found *f)
 {
-    const bool memory = n->block != KV_NO_BLOCK, first = !n->parent->parent;
+    const bool memory = n->block != KV_NO_BLOCK, first = !n->parent->parent, host = prefix_node_on_host(n);
     assert(n->n >= 1 && n->n <= KV_BLOCK && (n->n == KV_BLOCK || !n->n_children));
     const struct items t = prefix_node_items(n);
     assert(prefix_by_id(p, n->id) == n && items_check(&t) && prefix_children_exact(n->parent, &t) == n);
@@ -50,18 +52,19 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
         assert(n->by_hash.hash == prefix_children_hash(p, n->parent, &t));
         assert(prefix_children_full(p, n->parent, &t, n->by_hash.hash) == n);
     }
-    assert(memory || n->on_disk || n->writing || n->n_children || n->pins || prefix_state_filed(n));
+    assert(memory || host || n->on_disk || n->writing || n->n_children || n->pins || prefix_state_filed(n));
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
     assert(!memory || first || n->parent->block != KV_NO_BLOCK);
     assert(!n->on_disk || !n->writing || n->group.n);
     assert(n->used <= p->clock && n->uses <= PREFIX_USES_MAX && (n->uses || !prefix_node_readable(n)));
-    assert(n->in_children.own == (INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
+    assert(n->in_children.own ==
+           (INDEXED | (memory ? IN_MEMORY : 0) | (host ? ON_HOST : 0) | (n->on_disk ? ON_DISK : 0)));
     if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, &t));
 
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool more = n->group.n && !n->pins && prefix_window_lacks(n) != n->group.disk_lacks &&
-                      (prefix_window_lacks(n) & n->group.disk_lacks) == prefix_window_lacks(n);
-    const bool write = memory && (!n->on_disk || more) && !n->writing && (first || n->parent->on_disk);
+    const bool more = n->group.n && !n->pins && prefix_node_lacks(n) != n->group.disk_lacks &&
+                      (prefix_node_lacks(n) & n->group.disk_lacks) == prefix_node_lacks(n);
+    const bool write = (memory || host) && (!n->on_disk || more) && !n->writing && (first || n->parent->on_disk);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
     check_listed(&n->queued.evict, &n->owner->evict[prefix_queue(n)], evict, n->used);
     check_listed(&n->queued.write, &p->write, write, n->used);
@@ -70,6 +73,7 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
 
     f->stats.nodes++;
     f->stats.blocks_memory += memory;
+    f->stats.blocks_host += prefix_host_slot(n) != KV_NO_BLOCK;
     f->stats.blocks_disk += n->on_disk;
     f->stats.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
     f->stats.states_disk += n->state && n->state->on_disk;
@@ -106,13 +110,15 @@ static uint64_t check_queue(const struct prefix_owner *o, uint32_t k)
 static bool stats_equal(const struct prefix_stats *a, const struct prefix_stats *b)
 {
     return a->nodes == b->nodes && a->blocks_memory == b->blocks_memory && a->blocks_disk == b->blocks_disk &&
-           a->evictions == b->evictions && a->states_memory == b->states_memory && a->states_disk == b->states_disk;
+           a->blocks_host == b->blocks_host && a->evictions == b->evictions && a->states_memory == b->states_memory &&
+           a->states_disk == b->states_disk;
 }
 
 static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
 {
     to->nodes += s->nodes;
     to->blocks_memory += s->blocks_memory;
+    to->blocks_host += s->blocks_host;
     to->blocks_disk += s->blocks_disk;
     to->evictions += s->evictions;
     to->states_memory += s->states_memory;
@@ -134,6 +140,7 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
             if (n->owner != o) continue;
             own.nodes++;
             own.blocks_memory += n->block != KV_NO_BLOCK;
+            own.blocks_host += prefix_host_slot(n) != KV_NO_BLOCK;
             own.blocks_disk += n->on_disk;
             own.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
             own.states_disk += n->state && n->state->on_disk;
@@ -220,6 +227,35 @@ static void check_states(const struct prefix *p)
     assert(tree_check(&p->states.write) == write);
 }
 
+/* --- host memory --- */
+
+static void check_hosts(const struct prefix *p)
+{
+    uint64_t evict = 0, listed = 0, owners = 0;
+    for (uint64_t i = 0; i <= p->ids.mask; i++)
+        for (const struct table_link *l = p->ids.slots[i]; l; l = l->next) {
+            const struct prefix_node *n = NODE_OF(l, by_id);
+            assert(!n->host == !p->hosts.pool);
+            if (!n->host) continue;
+            const bool slot = n->host->slot != KV_NO_BLOCK, removable = slot && !n->host->n_children && !n->pins;
+            const int none = ~((2 << n->group.n) - 1) & PREFIX_ALL_GROUPS;
+            assert(n->host->node == n && slot == (n->host->lacks != PREFIX_ALL_GROUPS));
+            assert((n->host->lacks & (none | prefix_node_in_memory(n))) == (none | prefix_node_in_memory(n)));
+            assert(!slot || prefix_node_at_hand(n));
+            assert(!slot || kv_pool_refs(p->hosts.pool, n->host->slot) > 0);
+            check_listed(&n->host->evict, &n->owner->hosts, removable, n->used);
+            evict += removable;
+        }
+    for (uint64_t i = 0; i <= p->uids.mask; i++)
+        for (const struct table_link *l = p->uids.slots[i]; l; l = l->next) {
+            const struct prefix_owner *o = owner_of(l);
+            listed += check_order(&o->hosts);
+            check_listed(&o->in_hosts, &p->hosts.owners, o->hosts.top, o->stats.blocks_host);
+            owners += o->hosts.top != NULL;
+        }
+    assert(evict == listed && owners == check_order(&p->hosts.owners));
+}
+
 /* --- all --- */
 
 void prefix_check(const struct prefix *p)
@@ -253,5 +289,6 @@ void prefix_check(const struct prefix *p)
     assert(evict == f.evict && check_order(&p->owners) == owners);
     check_windows(p);
     check_states(p);
+    check_hosts(p);
     assert(check_order(&p->write) == f.write && check_order(&p->disk) == f.disk);
 }

@@ -59,7 +59,7 @@ bool prefix_disk_begin_write(struct prefix *p, bool newest, uint64_t young, stru
     if (!l || l->key > old) return false;
     struct prefix_node *n = NODE_OF(l, queued.write);
     prefix_info(n, out);
-    n->group.write_lacks = out->lacks = prefix_window_lacks(n);
+    n->group.write_lacks = out->lacks = prefix_node_lacks(n);
     n->writing = true;
     prefix_node_requeue(p, n);
     return true;
@@ -96,7 +96,7 @@ void prefix_disk_removed(struct prefix *p, struct prefix_id id)
 {
     struct prefix_node *n = prefix_by_id(p, id);
     if (!n || !n->on_disk) return;
-    if (n->block == KV_NO_BLOCK) prefix_ghost_add(p, n);
+    if (!prefix_node_at_hand(n)) prefix_ghost_add(p, n);
     prefix_node_set_disk(p, n, false);
     prefix_node_prune(p, n);
 }

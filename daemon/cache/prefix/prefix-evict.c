@@ -27,11 +27,13 @@ uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evic
 {
     uint32_t evicted = 0;
     for (struct prefix_node *n; evicted < blocks && (n = lowest_leaf(p)); evicted++) {
-        if (on_evict && !n->writing) prefix_node_offer(n, on_evict, ctx);
-        if (!n->on_disk) prefix_ghost_add(p, n);
+        const bool kept = on_evict && prefix_host_keep(p, n, prefix_node_in_memory(n));
+        if (on_evict && !kept && !n->writing) prefix_node_offer(n, on_evict, ctx);
+        if (!kept && !n->on_disk) prefix_ghost_add(p, n);
         n->owner->stats.evictions++;
         p->stats.evictions++;
         prefix_state_leave(p, n, false);
+        if (!kept) prefix_host_drop(p, n);
         prefix_node_detach_block(p, n);
         prefix_node_prune(p, n);
     }

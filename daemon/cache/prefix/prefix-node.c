@@ -82,24 +82,27 @@ static struct prefix_owner *owner_make(struct prefix *p, uid_t uid)
     o->uid = uid;
     tree_link_init(&o->in_owners, draw(p));
     tree_link_init(&o->in_states, draw(p));
+    tree_link_init(&o->in_hosts, draw(p));
     table_add(&p->uids, &o->by_uid, uid_hash(p, uid));
     return o;
 }
 
-/* A node with the tokens @t, and with room for windows if there are any. NULL: no memory. */
+/* A node with the tokens @t, and with room for windows, a state and a slot if there are any. NULL: no memory. */
 static struct prefix_node *node_alloc(const struct prefix *p, const struct items *t)
 {
     struct item_run runs[KV_BLOCK];
     const uint32_t n_runs = t->n_runs ? items_cut(t, runs) : 0;
     const size_t state = sizeof(struct prefix_node) + p->n_windows * sizeof(struct prefix_window);
     const bool with_state = p->states.pool && t->n == KV_BLOCK;
-    const size_t at = state + (with_state ? sizeof(struct prefix_state) : 0);
+    const size_t host = state + (with_state ? sizeof(struct prefix_state) : 0);
+    const size_t at = host + (p->hosts.pool ? sizeof(struct prefix_host) : 0);
     struct prefix_node *x = calloc(1, at + n_runs * sizeof(*runs));
     if (!x) return NULL;
     x->n = (uint8_t)t->n;
     memcpy(x->tokens, t->ids, t->n * sizeof(*t->ids));
     if (p->n_windows) prefix_window_init(p, x);
     if (with_state) x->state = (struct prefix_state *)((char *)x + state);
+    if (p->hosts.pool) x->host = (struct prefix_host *)((char *)x + host);
     if (n_runs == 0) return x;
     x->n_runs = (uint8_t)n_runs;
     x->runs = memcpy((char *)x + at, runs, n_runs * sizeof(*runs));
@@ -123,6 +126,7 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
     tree_link_init(&x->queued.write, priority);
     tree_link_init(&x->queued.disk, priority);
     if (x->state) prefix_state_init(x, x->state, priority);
+    if (x->host) prefix_host_init(x, x->host, priority);
     x->in_children.own = INDEXED;
     if (t->n == KV_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, t));
     table_add(&p->ids, &x->by_id, id_hash(p, id));
@@ -137,7 +141,7 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
 
 static void node_free(struct prefix *p, struct prefix_node *n)
 {
-    assert(!n->queued.evict.in && !n->queued.write.in && !n->queued.disk.in);
+    assert(!n->queued.evict.in && !n->queued.write.in && !n->queued.disk.in && prefix_host_slot(n) == KV_NO_BLOCK);
     tree_take(&n->in_children);
     if (n->n == KV_BLOCK) table_remove(&p->full, &n->by_hash);
     table_remove(&p->ids, &n->by_id);
@@ -176,8 +180,9 @@ void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
 {
     const bool memory = n->block != KV_NO_BLOCK;
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool write = memory && (!n->parent->parent || n->parent->on_disk) && prefix_window_writes(n);
+    const bool write = prefix_node_at_hand(n) && (!n->parent->parent || n->parent->on_disk) && prefix_window_writes(n);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
+    prefix_host_requeue(p, n);
     if (!n->listed && !evict && !write && !disk) return; /* nor is a root in any queue */
     n->listed = evict || write || disk;
     tree_move(evict ? &n->owner->evict[prefix_queue(n)] : NULL, &n->queued.evict, n->used);
@@ -186,11 +191,22 @@ void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
     owner_requeue(p, n->owner);
 }
 
-/* Updates the bits by which the parent finds the node. */
-static void set_bits(struct prefix_node *n)
+void prefix_node_set_bits(struct prefix_node *n)
 {
-    const bool memory = n->block != KV_NO_BLOCK;
-    tree_set_own(&n->in_children, (uint8_t)(INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
+    int bits = INDEXED | (n->block != KV_NO_BLOCK ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0);
+    if (prefix_node_on_host(n)) bits |= ON_HOST;
+    tree_set_own(&n->in_children, (uint8_t)bits);
+}
+
+uint8_t prefix_node_in_memory(const struct prefix_node *n)
+{
+    const int windows = (2 << n->group.n) - 2;
+    return (uint8_t)((n->block != KV_NO_BLOCK) | (windows & ~prefix_window_lacks(n)));
+}
+
+uint8_t prefix_node_lacks(const struct prefix_node *n)
+{
+    return prefix_window_lacks(n) & (n->host ? n->host->lacks : PREFIX_ALL_GROUPS);
 }
 
 void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t block)
@@ -202,7 +218,8 @@ void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t 
     n->owner->stats.blocks_memory++;
     p->stats.blocks_memory++;
     if (!n->pins) p->evictable++;
-    set_bits(n);
+    prefix_node_set_bits(n);
+    prefix_host_lose(p, n, 1);
     prefix_state_requeue(p, n);
     prefix_node_requeue(p, n); /* the parent is pinned, so that it is in no queue of leaves before or after */
     owner_requeue(p, n->owner);
@@ -218,7 +235,7 @@ void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
     n->owner->stats.blocks_memory--;
     p->stats.blocks_memory--;
     p->evictable--;
-    set_bits(n);
+    prefix_node_set_bits(n);
     prefix_node_requeue(p, n->parent);
     prefix_node_requeue(p, n);
     prefix_state_requeue(p, n);
@@ -238,13 +255,13 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
         n->owner->stats.blocks_disk--;
         p->stats.blocks_disk--;
     }
-    set_bits(n);
+    prefix_node_set_bits(n);
     prefix_node_requeue(p, n->parent);
     prefix_node_requeue(p, n);
     prefix_state_requeue(p, n);
     /* Children can be written only while the parent is on disk. The loop runs once for each file that is written or
      * removed, so that its cost is acceptable. */
-    for (struct tree_link *l = tree_first_of(n->children.top, IN_MEMORY); l; l = tree_next(l))
+    for (struct tree_link *l = tree_first_of(n->children.top, IN_MEMORY | ON_HOST); l; l = tree_next(l))
         prefix_node_requeue(p, NODE_OF(l, in_children));
 }
 
@@ -252,7 +269,7 @@ void prefix_node_offer(struct prefix_node *n, prefix_evict_fn on_evict, void *ct
 {
     struct prefix_info info;
     prefix_info(n, &info);
-    n->group.write_lacks = info.lacks = prefix_window_lacks(n);
+    n->group.write_lacks = info.lacks = prefix_node_lacks(n);
     const bool write = prefix_window_writes(n);
     if (on_evict(ctx, &info) && write) n->writing = true;
 }
@@ -271,10 +288,11 @@ uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash)
 
 void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n)
 {
-    if (n->n == KV_BLOCK || n->block == KV_NO_BLOCK || n->pins || n->tails) return;
+    if (n->n == KV_BLOCK || !prefix_node_at_hand(n) || n->pins || n->tails) return;
     const struct items t = prefix_node_items(n);
     if (!prefix_children_longer(n->parent, &t)) return;
     n->used = 0; /* its file is removed first */
-    prefix_node_detach_block(p, n);
+    if (n->block != KV_NO_BLOCK) prefix_node_detach_block(p, n);
+    prefix_host_drop(p, n);
     prefix_node_prune(p, n);
 }

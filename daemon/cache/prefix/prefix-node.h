@@ -10,15 +10,16 @@
  * memory covers a partial node in memory that is neither pinned nor a tail.
  */
 #include "daemon/cache/prefix/eviction-score.h"
+#include "daemon/cache/prefix/prefix-host.h"
 #include "daemon/cache/prefix/prefix-state.h"
 #include "daemon/cache/prefix/prefix-table.h"
 #include "daemon/cache/prefix/prefix-tree.h"
 #include "daemon/cache/prefix/prefix.h"
 
 /* Bits of prefix_node.in_children. */
-enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4 };
-#define READABLE  (IN_MEMORY | ON_DISK)
-#define ANY_CHILD (IN_MEMORY | ON_DISK | INDEXED)
+enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4, ON_HOST = 8 };
+#define READABLE  (IN_MEMORY | ON_HOST | ON_DISK)
+#define ANY_CHILD (READABLE | INDEXED)
 
 #define PREFIX_PREFETCH       8   /* blocks that prefix_children_prefetch hashes at most */
 #define PREFIX_USES_MAX       7   /* the largest use count; it fits into the low bits of a ghost */
@@ -70,6 +71,26 @@ struct prefix_states {
     struct tree write;  /* states in memory to write to disk, by last use */
 };
 
+#define PREFIX_ALL_GROUPS 0xff
+
+/* A node's slot in host memory. */
+struct prefix_host {
+    struct prefix_node *node;
+    uint32_t slot;          /* or KV_NO_BLOCK */
+    uint32_t n_children;    /* with slots */
+    uint8_t lacks;          /* a bit for each group whose block it lacks, and for those that do not exist */
+    struct tree_link evict; /* of its node's owner, by last use: without pins and children with slots */
+};
+
+/* Those of all nodes. */
+struct prefix_hosts {
+    struct kv_pool *pool; /* NULL: there is no host memory behind that of the blocks */
+    prefix_host_fn copy;
+    prefix_evict_fn on_evict;
+    void *ctx;
+    struct tree owners; /* that have nodes to remove, by their number of slots */
+};
+
 /* A node's groups with a window. */
 struct prefix_node_groups {
     struct prefix_window *windows; /* [n], behind the node; NULL: there are no such groups, or a root */
@@ -87,18 +108,18 @@ struct prefix_node {
     uint32_t block; /* or KV_NO_BLOCK */
     uint32_t pins;  /* its own references, plus the number of its children with pins */
     uint32_t n_children_memory, n_children_disk;
-    uint8_t n;    /* tokens */
-    uint8_t uses; /* requests that computed or found it, as far as known; at most PREFIX_USES_MAX */
-    bool on_disk, writing;
-    bool listed;    /* in one of the queues at the end */
-    uint8_t n_runs; /* parts of runs among the tokens */
+    uint8_t n;                     /* tokens */
+    uint8_t uses;                  /* requests that computed or found it, as far as known; at most PREFIX_USES_MAX */
+    bool on_disk, writing, listed; /* the latter: in one of the queues at the end */
+    uint8_t n_runs;                /* parts of runs among the tokens */
     int32_t tokens[KV_BLOCK];
 
     uint32_t refs, tails, n_children;
     struct prefix_owner *owner; /* NULL: a root */
     struct prefix_node_groups group;
     struct prefix_state *state;  /* behind the windows; NULL: the model has none, or not a full node */
-    const struct item_run *runs; /* [n_runs], behind both, with positions from the first token on */
+    struct prefix_host *host;    /* behind the windows; NULL: there is no host memory, or a root */
+    const struct item_run *runs; /* [n_runs], behind these, with positions from the first token on */
     struct prefix_id id;
     struct table_link by_id;
     struct tree children;         /* ordered by tokens */
@@ -127,6 +148,8 @@ struct prefix_owner {
     struct tree_link in_owners;           /* of owners with evictable leaves, ordered by blocks in memory */
     struct prefix_state *oldest, *newest; /* states in memory by last use */
     struct tree_link in_states;           /* of prefix_states.owners */
+    struct tree hosts;                    /* slots that can be taken from it, by last use */
+    struct tree_link in_hosts;            /* of prefix_hosts.owners */
 };
 
 struct prefix {
@@ -135,6 +158,7 @@ struct prefix {
     uint32_t n_windows;
     uint64_t window_passes; /* calls of prefix_window_evict */
     struct prefix_states states;
+    struct prefix_hosts hosts;
     prefix_hash_fn hash;
     uint64_t seed, random;
     uint64_t high, low;                       /* the next id */
@@ -153,9 +177,27 @@ struct prefix {
 
 #define NODE_OF(link, member) ((struct prefix_node *)((char *)(link)-offsetof(struct prefix_node, member)))
 
+/* The node's slot in host memory, or KV_NO_BLOCK. */
+static inline uint32_t prefix_host_slot(const struct prefix_node *n)
+{
+    return n->host ? n->host->slot : KV_NO_BLOCK;
+}
+
+/* The node's slot has its block in group 0. */
+static inline bool prefix_node_on_host(const struct prefix_node *n)
+{
+    return n->host && !(n->host->lacks & 1);
+}
+
+/* The node is in memory or in host memory. */
+static inline bool prefix_node_at_hand(const struct prefix_node *n)
+{
+    return n->block != KV_NO_BLOCK || prefix_node_on_host(n);
+}
+
 static inline bool prefix_node_readable(const struct prefix_node *n)
 {
-    return n->block != KV_NO_BLOCK || n->on_disk;
+    return prefix_node_at_hand(n) || n->on_disk;
 }
 
 /* The tokens of the node. */
@@ -208,15 +250,22 @@ void prefix_node_prune(struct prefix *p, struct prefix_node *n);
 
 /* Moves the node into the queues that its state asks for, and out of the others. */
 void prefix_node_requeue(struct prefix *p, struct prefix_node *n);
+/* Updates the bits by which the parent finds the node. */
+void prefix_node_set_bits(struct prefix_node *n);
+/* The groups in which the node has a block in memory, a bit for each. */
+uint8_t prefix_node_in_memory(const struct prefix_node *n);
+/* The groups with a window whose blocks are neither in memory nor in host memory, a bit for each. */
+uint8_t prefix_node_lacks(const struct prefix_node *n);
 /* Puts a node without a block into memory; takes a reference on @block. */
 void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t block);
 /* Takes a node without pins and without a state in memory out of memory; removes the references on its blocks. */
 void prefix_node_detach_block(struct prefix *p, struct prefix_node *n);
 void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk);
-/* Detaches the block of a covered node that is neither pinned nor a tail, and prunes it. Other nodes do not change. */
+/* Removes a covered node that is neither pinned nor a tail from memory and host memory, and prunes it. Other nodes do
+ * not change. */
 void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n);
 
-/* Calls @on_evict for a node in memory that is not being written, and marks the node if it is written from now on. */
+/* Calls @on_evict for a node at hand that is not being written, and marks the node if it is written from now on. */
 void prefix_node_offer(struct prefix_node *n, prefix_evict_fn on_evict, void *ctx);
 
 /* Remembers the hash and the use count of a full node that is evicted and has no file. */
@@ -267,6 +316,20 @@ void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
 void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t n);
 /* The node's state leaves memory, @alone or with its node; it may be written to disk. */
 void prefix_state_leave(struct prefix *p, struct prefix_node *n, bool alone);
+
+/* --- prefix-host.c: nodes in host memory --- */
+
+/* Sets up the slot of a node that is being made, at @host behind it. @priority is any random number. */
+void prefix_host_init(struct prefix_node *n, struct prefix_host *host, uint32_t priority);
+/* Moves the node into the queue that its state asks for, or out of it. */
+void prefix_host_requeue(struct prefix *p, struct prefix_node *n);
+/* Blocks of the node are about to leave memory, those of the groups in @groups, a bit for each: copies them to its
+ * slot. For a slot, another node may lose its own. False: they are not there. */
+bool prefix_host_keep(struct prefix *p, struct prefix_node *n, uint8_t groups);
+/* Blocks of the node are in memory now: its slot lacks them. */
+void prefix_host_lose(struct prefix *p, struct prefix_node *n, uint8_t groups);
+/* Frees the node's slot, if it has one. */
+void prefix_host_drop(struct prefix *p, struct prefix_node *n);
 
 /* --- prefix-score.c: the eviction scores of an owner's leaves --- */
 

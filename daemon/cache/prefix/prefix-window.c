@@ -44,7 +44,7 @@ uint8_t prefix_window_lacks(const struct prefix_node *n)
 
 bool prefix_window_writes(const struct prefix_node *n)
 {
-    const uint8_t lacks = prefix_window_lacks(n);
+    const uint8_t lacks = prefix_node_lacks(n);
     if (n->writing || !n->on_disk) return !n->writing;
     return !n->pins && n->group.disk_lacks & ~lacks && !(lacks & ~n->group.disk_lacks);
 }
@@ -81,6 +81,7 @@ void prefix_window_attach(struct prefix *p, struct prefix_node *n, uint32_t grou
     w->block = block;
     w->keep = PREFIX_KEEP_NOT;
     list_push(&n->owner->windows[group - 1], w);
+    prefix_host_lose(p, n, (uint8_t)(1 << group));
     prefix_node_requeue(p, n);
 }
 
@@ -128,7 +129,8 @@ static uint32_t evict_of(struct prefix *p, struct prefix_owner *o, uint32_t i, u
         struct prefix_node *n = w->node;
         next = w->newer;
         if (kv_pool_refs(g->pool, w->block) > g->refs[w->block]) continue; /* a table has it */
-        if (on_evict && prefix_window_writes(n)) prefix_node_offer(n, on_evict, ctx);
+        const bool kept = on_evict && prefix_host_keep(p, n, (uint8_t)(2 << i));
+        if (on_evict && !kept && prefix_window_writes(n)) prefix_node_offer(n, on_evict, ctx);
         prefix_window_drop(p, i, w);
         prefix_node_requeue(p, n);
         evicted++;
@@ -165,10 +167,11 @@ void prefix_window_touch(struct prefix *p, struct prefix_node *n)
     }
 }
 
-/* The node's block in window @i is in memory, or @disk: in its file. */
+/* The node's block in window @i is in memory, or @disk: in its slot or its file. */
 static bool has(const struct prefix_node *x, uint32_t i, bool disk)
 {
     if (x->group.windows[i].block != KV_NO_BLOCK) return true;
+    if (disk && x->host && !(x->host->lacks >> (i + 1) & 1)) return true;
     return disk && x->on_disk && !x->writing && !(x->group.disk_lacks >> (i + 1) & 1);
 }
 

@@ -78,6 +78,7 @@ struct prefix *prefix_free(struct prefix *p)
         for (struct table_link *l = p->ids.slots[i]; l; l = l->next) {
             struct prefix_node *n = NODE_OF(l, by_id);
             if (n->block != KV_NO_BLOCK) kv_pool_unref(p->pool, n->block);
+            if (prefix_host_slot(n) != KV_NO_BLOCK) kv_pool_unref(p->hosts.pool, n->host->slot);
             prefix_window_detach(p, n);
             prefix_state_drop(p, n);
         }
@@ -199,9 +200,11 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .block = n->block,
         .blocks = {n->block},
         .state = prefix_state_block(n),
+        .slot = prefix_host_slot(n),
         .used = n->used,
         .on_disk = n->on_disk && !n->writing,
-        .lacks = n->on_disk ? n->group.disk_lacks : prefix_window_lacks(n),
+        .lacks = n->on_disk ? n->group.disk_lacks : prefix_node_lacks(n),
+        .slot_lacks = n->host ? n->host->lacks : PREFIX_ALL_GROUPS,
     };
     for (uint32_t g = 1; g < KV_GROUPS_MAX; g++) out->blocks[g] = prefix_window_block(n, g);
     memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));
@@ -255,7 +258,7 @@ void prefix_unref(struct prefix *p, struct prefix_node *n)
         if (x->block != KV_NO_BLOCK) p->evictable++;
         prefix_node_requeue(p, x);
     }
-    if (n->block != KV_NO_BLOCK)
+    if (prefix_node_at_hand(n))
         prefix_node_drop_covered(p, n);
     else
         prefix_node_prune(p, n);

@@ -8,9 +8,10 @@
  * by a hash of all tokens from the root on and confirmed by comparing its tokens. After the last full match, the
  * partial match is the child that shares the longest beginning with the remaining tokens, and can end inside a run.
  *
- * The block of a node is in memory, on disk, in both, or in neither. A node in neither only keeps the place of its
- * children in the tree, and a later prefix_add can give it a block again. A node in memory has a parent in memory. The
- * index has one reference of the pool on each block in memory.
+ * The block of a node is in memory, on disk, in both, or in neither; with a device, host memory is a tier between the
+ * two (prefix-host.h). A node in none only keeps the place of its children in the tree, and a later prefix_add can give
+ * it a block again. A node in memory has a parent in memory. The index has one reference of the pool on each block in
+ * memory.
  *
  * A caller that uses a node takes a reference (prefix_ref). A reference pins the node and all its ancestors: they stay
  * in the tree, and their blocks stay where they are. prefix_evict takes unpinned leaves, which are nodes without
@@ -62,9 +63,11 @@ struct prefix_info {
     uint32_t block;                 /* the id in the pool, or KV_NO_BLOCK */
     uint32_t blocks[KV_GROUPS_MAX]; /* of each group; [0] is @block. KV_NO_BLOCK too beyond the last group */
     uint32_t state;                 /* its recurrent state's block, or KV_NO_BLOCK */
+    uint32_t slot;                  /* in host memory (prefix-host.h), or KV_NO_BLOCK: it has none */
     uint64_t used;                  /* the index's clock at the last use, to compare with other nodes; not on disk */
     bool on_disk;
-    uint8_t lacks; /* a bit for each group without a block: in the file, or in memory if there is no file */
+    uint8_t lacks;      /* a bit for each group without a block: in the file; without a file, in memory and the slot */
+    uint8_t slot_lacks; /* the same of the slot; all bits: it has none */
 };
 
 /* The items of the node, borrowed from @info. */
@@ -136,8 +139,8 @@ struct prefix_match {
     uint32_t n;                  /* tokens up to and with @node, a multiple of 32 */
     struct prefix_node *partial; /* a child of @node in memory whose first @n_partial tokens match; NULL: none */
     uint32_t n_partial;          /* 0 … 31: a child with 32 would be @node */
-    uint32_t n_disk;             /* tokens after @n that memory and disk have, when more than @n_partial; else 0 */
-    uint32_t n_known;            /* tokens of which memory or disk have the KV of group 0 */
+    uint32_t n_disk;  /* tokens after @n that memory, host memory and disk have, when more than @n_partial; else 0 */
+    uint32_t n_known; /* tokens of which one of them has the KV of group 0 */
     struct prefix_node *state; /* with recurrent states: the node n + n_disk tokens from the root, whose state only the
                                 * disk has; NULL: the state of @node is in memory, or there is none */
     enum prefix_miss miss;     /* why n + max(n_partial, n_disk) is less than the number of tokens. The index remembers
@@ -149,7 +152,8 @@ struct prefix_match {
 void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, struct items items,
                  struct prefix_match *out);
 
-/* Finds the child of @parent (NULL: the root of @ns), in memory or on disk, that shares the longest beginning with
+/* Finds the child of @parent (NULL: the root of @ns), in memory, host memory or on disk, that shares the longest
+ * beginning with
  * @items. *common is the number of shared tokens, which may be less than the child has. NULL: no child shares a token,
  * and *common is 0. Takes no reference. */
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
@@ -204,7 +208,8 @@ void prefix_mark_tail(struct prefix *p, struct prefix_id id, bool tail);
 typedef bool (*prefix_evict_fn)(void *ctx, const struct prefix_info *info);
 
 /* Evicts up to @blocks blocks and returns how many. The index removes its own references only: a block that a table
- * refers to does not become free. @on_evict may be NULL. */
+ * refers to does not become free. Where there is host memory, nodes are kept there, and @on_evict is called for those
+ * that cannot be. @on_evict may be NULL: the nodes are kept nowhere. */
 uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evict, void *ctx);
 /* As prefix_evict, for the blocks of a group with a window: evicts those that no table refers to, of the uid with
  * most of them the least recently used ones. The nodes stay in memory. */
@@ -223,11 +228,11 @@ uint32_t prefix_evictable(const struct prefix *p);
  */
 int prefix_disk_add(struct prefix *p, const struct prefix_info *info);
 /*
- * Selects a node to write: one that is in memory and not on disk, whose parent is the root or on disk, and whose last
- * use came before the last @young uses of any node (each touch, insertion and prefix_disk_add is one). It is the least
- * recently used of these, or the most recently used one with @newest. False: none. The node is marked as being written
- * and stays in the tree until prefix_disk_written or prefix_disk_write_failed. The block can still leave memory, unless
- * the caller takes a reference.
+ * Selects a node to write: one that is in memory or host memory and not on disk, whose parent is the root or on disk,
+ * and whose last use came before the last @young uses of any node (each touch, insertion and prefix_disk_add is one).
+ * It is the least recently used of these, or the most recently used one with @newest. False: none. The node is marked
+ * as being written and stays in the tree until prefix_disk_written or prefix_disk_write_failed. The block can still
+ * leave memory, unless the caller takes a reference.
  */
 bool prefix_disk_begin_write(struct prefix *p, bool newest, uint64_t young, struct prefix_info *out);
 /* The node is on disk now. An unknown id does nothing. */
@@ -244,8 +249,8 @@ void prefix_disk_removed(struct prefix *p, struct prefix_id id);
 /* --- statistics --- */
 
 struct prefix_stats {
-    uint64_t nodes, blocks_memory, blocks_disk;
-    uint64_t evictions; /* blocks evicted from memory since the start */
+    uint64_t nodes, blocks_memory, blocks_host, blocks_disk; /* blocks_host: slots */
+    uint64_t evictions;                                      /* blocks evicted from memory since the start */
     uint64_t states_memory, states_disk;
 };
 

@@ -120,6 +120,27 @@ static void test_sweep(void **state)
     kv_pool_free(p);
 }
 
+/* Fewer blocks: the others are handed out no more, those in use stay. */
+static void test_limit(void **state)
+{
+    struct kv_pool *p = NULL;
+    uint32_t id;
+    assert_int_equal(kv_pool_new(&p, N), 0);
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(kv_pool_take(p, &id), 0); /* 0 … 5 */
+    kv_pool_unref(p, 5);
+    kv_pool_unref(p, 2);
+    kv_pool_limit(p, 5);
+    assert_int_equal(kv_pool_total(p), 5);
+    assert_int_equal(kv_pool_free_blocks(p), 1);
+    assert_int_equal(kv_pool_take(p, &id), 0);
+    assert_int_equal(id, 2);
+    assert_int_equal(kv_pool_take(p, &id), -ENOBUFS);
+    for (uint32_t i = 0; i < 5; i++) kv_pool_unref(p, i);
+    kv_pool_limit(p, 0);
+    assert_int_equal(kv_pool_take(p, &id), -ENOBUFS);
+    kv_pool_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_empty_pool),
         cmocka_unit_test(test_random_against_model),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,11 +228,14 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"threads", 0, "N", set_small_count, "compute threads (default: cores, or CPU quota)", FIELD(engine.threads),
      LIFE_START},
-    {"device", 0, "DEVICE", set_device, "cpu, auto, cuda, cuda:N or cuda:N,N… (default: cpu)", FIELD(device), LIFE_START},
+    {"device", 0, "DEVICE", set_device, "cpu, auto, cuda, cuda:N or cuda:N,N… (default: cpu)", FIELD(device),
+     LIFE_START},
     {"numa", 0, "YES|NO", set_unless, "spread work over NUMA nodes (default: yes)", FIELD(engine.no_numa), LIFE_START},
     {"nice", 0, "N", set_nice, "nice value of the threads that compute (default: 0)", FIELD(engine.nice), LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),
      LIFE_START},
+    {"kv-host-bytes", 0, "SIZE", set_size, "KV behind a GPU's; 0: none (default: 1/4 of memory)",
+     FIELD(engine.kv_host_bytes), LIFE_START},
     {"state-share", 0, "N", set_state_share, "percent of KV for recurrent states (default: 33)",
      FIELD(engine.state_share), LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},
@@ -445,6 +448,19 @@ static bool has_draft(const struct options *o)
     return o->draft && strcmp(o->draft, "none") != 0;
 }
 
+/* Options that need another one: OPTIONS_RUN, or -EINVAL. */
+static int check(const struct options *o)
+{
+    const uint64_t host = o->engine.kv_host_bytes;
+
+    if (o->engine.speculation.mode == PROTO_SPECULATE_DRAFT && o->draft && !has_draft(o))
+        return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), and there is none");
+    if (o->device.kind == DEVICE_CPU && host && host != KV_HOST_DEFAULT)
+        return error_say(-EINVAL, "kv-host-bytes: the CPU's KV pool is in host memory itself (--kv-bytes); only a GPU "
+                                  "(--device) has another");
+    return OPTIONS_RUN;
+}
+
 int options_load(struct options *o, int argc, char **argv)
 {
     _cleanup_(freep) char *dir = NULL, *path = NULL;
@@ -470,9 +486,7 @@ int options_load(struct options *o, int argc, char **argv)
     }
     o->engine.cpu = getenv("HOB_CPU");
     r = read_argv(o, argc, argv);
-    if (r == OPTIONS_RUN && o->engine.speculation.mode == PROTO_SPECULATE_DRAFT && o->draft && !has_draft(o))
-        return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), and there is none");
-    return r;
+    return r == OPTIONS_RUN ? check(o) : r;
 }
 
 /* Sets *out to the directory DIR of @kind/NAME; NULL if the kind has no directory, which is logged. */

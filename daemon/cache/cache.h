@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The KV cache as a whole: the pools of blocks, the index that finds blocks by their content, and the disk behind it.
- * Engine thread only, but for the jobs that read and write the disk.
+ * The KV cache as a whole: the pools of blocks, the index that finds blocks by their content, and behind it the host's
+ * memory, where the blocks are in a device's, and the disk. Engine thread only, but for the jobs that read and write
+ * the disk, or copy blocks back.
  */
+#include "daemon/cache/host-pool.h"
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/cache/prefix/prefix-state.h"
 #include "daemon/cache/prefix/prefix.h"
@@ -17,6 +19,7 @@ struct kv_cache {
     uint32_t state;         /* the group of the recurrent layers, behind them; 0: there are none */
     uint32_t state_percent; /* a chain's states may take this part of the bytes of its KV; after kv_cache_new */
     struct prefix *prefix;
+    struct host_pool *host; /* NULL: none */
     struct spill *spill;
     struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
     bool has_public;                          /* there are such prefixes */

@@ -26,19 +26,7 @@ static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
     return sum;
 }
 
-/* Copy @blocks [n_groups] to @out [payload_bytes], or @in to those of @blocks that are not KV_NO_BLOCK. payload_read:
- * 0, or as kv_read. */
-static inline int payload_read(struct backend *b, const uint32_t *blocks, uint32_t lacks, uint8_t *out)
-{
-    int r = 0;
-    for (uint32_t g = 0; !r && g < payload_groups(b); g++) {
-        if (lacks >> g & 1) continue;
-        r = b->ops->kv_read(b, g, blocks[g], out);
-        out += payload_block(b, g);
-    }
-    return r;
-}
-
+/* Copy @in [payload_bytes] to those of @blocks [n_groups] that are not KV_NO_BLOCK. */
 static inline void payload_write(struct backend *b, const uint32_t *blocks, uint32_t lacks, const uint8_t *in)
 {
     for (uint32_t g = 0; g < payload_groups(b); g++) {

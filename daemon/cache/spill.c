@@ -90,13 +90,29 @@ static void written(struct return_job *x)
     free(w);
 }
 
+/* Copy what the node's file will have, each block from memory or from the node's slot. 0, or as kv_read. */
+static int copy_payload(struct kv_cache *c, const struct prefix_info *info, uint8_t *out)
+{
+    struct backend *b = c->backend;
+    int r = 0;
+    for (uint32_t g = 0; r == 0 && g < payload_groups(b); g++) {
+        if (info->lacks >> g & 1) continue;
+        if (info->blocks[g] != KV_NO_BLOCK)
+            r = b->ops->kv_read(b, g, info->blocks[g], out);
+        else
+            memcpy(out, host_pool_at(c->host, info->slot, g), payload_block(b, g));
+        out += payload_block(b, g);
+    }
+    return r;
+}
+
 /* A job writes a copy of @info's block, after removing @victim (NULL: none) to make room. False: no job, and the victim
  * stays. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct spill *t = c->spill;
     struct spill_job *w = spill_job_new(c, t->disk, payload_bytes(c->backend, info->lacks));
-    if (!w || payload_read(c->backend, info->blocks, info->lacks, w->payload)) {
+    if (!w || copy_payload(c, info, w->payload)) {
         t->retry = clock_now_usec() + RETRY_USEC;
         free(w);
         return false;
@@ -229,7 +245,7 @@ static void flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->disk, victim.id);
         }
         if (r == 0) {
-            r = payload_read(c->backend, info.blocks, info.lacks, payload);
+            r = copy_payload(c, &info, payload);
             if (r == 0) r = disk_write(t->disk, &info, payload);
         }
         if (r == 0) {

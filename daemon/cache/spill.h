@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Spills KV blocks to disk, the second tier of the cache: decides which blocks are written to disk and which files are
+ * Spills KV blocks to disk, the last tier of the cache: decides which blocks are written to disk and which files are
  * removed, and holds the secret of the cache's namespaces. The engine's thread decides; jobs read and write. Only the
  * start and the final flush wait for the disk.
  */
@@ -31,7 +31,9 @@ void spill_namespace(const struct spill *t, const struct namespace_owner *owner,
 void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps);
 uint64_t spill_next(const struct kv_cache *c, uint64_t now); /* us when spill_turn has work; UINT64_MAX: none */
 
-/* A prefix_evict_fn: a block is being evicted; it is copied and written if the rate limit allows. @ctx: the cache. */
+/* A prefix_evict_fn: a block leaves memory, or host memory behind it; it is copied and written if the rate limit
+ * allows.
+ * @ctx: the cache. */
 bool spill_evicting(void *ctx, const struct prefix_info *info);
 
 /* The disk cache from which blocks are read; NULL: not open (yet). */

@@ -172,7 +172,8 @@ static int load_all(struct engine *e)
     int r = set_nice(c->nice);
     if (r == 0) r = load_model(&core->model, c, on_load_progress, e);
     if (r == 0) r = sessions_open(core);
-    const struct spill_config spill = {.cache_dir = c->cache_dir,
+    const struct spill_config spill = {.host_bytes = core->model.kv_host_bytes,
+                                       .cache_dir = c->cache_dir,
                                        .state_dir = c->state_dir,
                                        .cache_bytes = c->cache_bytes,
                                        .disk_reserve = c->disk_reserve};

@@ -2,9 +2,9 @@
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/request/draft-model.h"
-#include "libcommon/json-whole.h"
 #include "daemon/request/named-users.h"
 #include "libcommon/hex.h"
+#include "libcommon/json-whole.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -43,9 +43,11 @@ static const struct kv_group *recurrent_group(const struct status_snapshot *s)
     return hparams_state(&s->engine->core.model.backend->hparams);
 }
 
-static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c, bool recurrent)
+static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c, bool recurrent,
+                       bool host)
 {
     set_int(o, "blocks_memory", n->blocks_memory);
+    if (host) set_int(o, "blocks_host", n->blocks_host);
     set_int(o, "blocks_disk", n->blocks_disk);
     set_int(o, "evictions", n->evictions);
     if (recurrent) {
@@ -63,21 +65,23 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     uint64_t block = s->engine->core.model.backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
     const struct kv_group *states = recurrent_group(s);
-    add_blocks(c, &s->cache, &s->counts, states);
+    add_blocks(c, &s->cache, &s->counts, states, s->tiers.host.blocks);
     if (states) {
         set_int(c, "states_bytes_memory", states->state_bytes * s->cache.states_memory);
         set_int(c, "states_bytes_disk", states->state_bytes * s->cache.states_disk);
     }
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
+    if (s->tiers.host.blocks)
+        set_int(c, "bytes_host", s->tiers.host.bytes / s->tiers.host.blocks * s->cache.blocks_host);
     set_int(c, "bytes_disk", block * s->cache.blocks_disk);
     json_whole_set(c, "hit_rate", json_real(round(rate * 1000) / 1000));
     set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
     json_whole_set(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
         set_int(c, "shed", s->kv.shed_blocks);
-        set_int(c, "disk_written", s->disk_stats.written);
-        set_int(c, "disk_read", s->disk_stats.read);
-        set_int(c, "disk_damaged", s->disk_stats.damaged);
+        set_int(c, "disk_written", s->tiers.disk.written);
+        set_int(c, "disk_read", s->tiers.disk.read);
+        set_int(c, "disk_damaged", s->tiers.disk.damaged);
     }
     json_whole_set(o, "cache", c);
 }
@@ -192,7 +196,7 @@ static void add_uids(json_t *o, const struct status_snapshot *s)
         json_t *u = json_object();
         add_uid(u, s, s->uids[i].uid);
         add_counts(u, &s->uids[i].counts);
-        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s));
+        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s), s->tiers.host.blocks);
         if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);
         json_whole_append(list, u);
     }
@@ -289,12 +293,20 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks[0]);
+    if (s->tiers.host.blocks) {
+        set_int(o, "kv_host_bytes", s->tiers.host.bytes);
+        set_int(o, "kv_host_blocks", s->tiers.host.blocks);
+    }
     const struct kv_group *states = recurrent_group(s);
     if (states) {
         set_int(o, "states", b->kv_blocks[b->hparams.n_groups - 1]);
         set_int(o, "state_bytes", states->state_bytes);
     }
     if (!s->all) return; /* what others use is not this uid's to know */
+    if (s->tiers.host.blocks) {
+        set_int(o, "kv_host_blocks_free", s->tiers.host.blocks_free);
+        set_int(o, "kv_host_taken_bytes", s->tiers.host.bytes_taken);
+    }
     set_int(o, "kv_blocks_free", s->kv.blocks_free[0]);
     set_int(o, "kv_blocks_unused", s->kv.blocks_unused);
     if (states) set_int(o, "states_free", s->kv.states_free);

@@ -122,12 +122,13 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
     out->kv.shed_blocks = e->pressure.freed;
-    out->disk = spill_count(c, &out->disk_stats);
+    host_pool_stats(c, &out->tiers.host);
+    out->disk = spill_count(c, &out->tiers.disk);
     struct disk_stats states;
     spill_count_states(c, &states);
-    out->disk_stats.written += states.written;
-    out->disk_stats.read += states.read;
-    out->disk_stats.damaged += states.damaged;
+    out->tiers.disk.written += states.written;
+    out->tiers.disk.read += states.read;
+    out->tiers.disk.damaged += states.damaged;
 }
 
 /* With the lock held. */

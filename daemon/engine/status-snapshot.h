@@ -5,6 +5,7 @@
  * only copies its numbers, which takes microseconds; a job formats the answer from the copy.
  */
 #include "daemon/cache/disk/disk.h"
+#include "daemon/cache/host-pool.h"
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/cache/vectors/vector-cache.h"
 #include "daemon/request/config.h"
@@ -38,6 +39,12 @@ struct status_uid {
     struct prefix_stats cache;
 };
 
+/* Behind the memory of the cache. */
+struct status_tiers {
+    struct host_pool_stats host; /* all 0: there is none */
+    struct disk_stats disk;      /* of KV blocks and of recurrent states */
+};
+
 /* Strings are static, or as long as the engine. */
 struct status_snapshot {
     uid_t uid;
@@ -66,8 +73,8 @@ struct status_snapshot {
     } own; /* what the asker's own sessions take on disk, and compiled constraints in memory, also for one who sees sums
               of all */
     struct prefix_stats cache;
-    struct disk_stats disk_stats; /* of KV blocks and of recurrent states */
-    struct status_uid *uids;      /* [n_uids], owned */
+    struct status_tiers tiers;
+    struct status_uid *uids; /* [n_uids], owned */
     size_t n_uids;
 };
 

@@ -7,6 +7,7 @@ void engine_config_init(struct engine_config *c)
     *c = (struct engine_config){
         .parallel = 16,
         .kv_type = KERN_KV_F16,
+        .kv_host_bytes = KV_HOST_DEFAULT,
         .state_share = 33,
         .queue = 256,
         .queue_timeout_usec = 600ull * 1000 * 1000,

@@ -38,17 +38,20 @@ struct adapter_config {
     size_t n;
 };
 
+#define KV_HOST_DEFAULT UINT64_MAX /* of kv_host_bytes: as load_host_bytes says */
+
 struct engine_config {
     char *model_path;  /* this and all other strings belong to the creator of the config and must outlive the engine */
     char *model_name;  /* for messages and status */
     uint32_t ctx;      /* 0: the model's, at most 32768 */
     uint32_t parallel; /* sequences at once */
     uint32_t threads;  /* 0: as many as suit the CPUs that the process may use */
-    struct device_choice device;     /* as in struct backend_config, also no_numa */
-    bool no_numa, one_group;         /* one_group: layers with a window keep all positions, too; no key sets it */
-    int nice;                        /* of the engine's, compute and job threads; 0: as the process was started */
-    uint64_t kv_bytes, vector_bytes; /* 0: a quarter of available memory; vectors of texts in memory, 0: none */
-    uint32_t state_share;            /* percent of them for the states of recurrent layers */
+    struct device_choice device; /* as in struct backend_config, also no_numa */
+    bool no_numa, one_group;     /* one_group: layers with a window keep all positions, too; no key sets it */
+    int nice;                    /* of the engine's, compute and job threads; 0: as the process was started */
+    uint64_t kv_bytes, kv_host_bytes, vector_bytes; /* 0: a quarter of available memory; with a device: of KV in host
+                                                     * memory; vectors of texts in memory; 0: none */
+    uint32_t state_share;                           /* percent of them for the states of recurrent layers */
     enum kern_kv kv_type;
     uint32_t queue, batch_tokens; /* requests waiting for a slot; most tokens of a step, 0: the backend's default */
     uint64_t queue_timeout_usec, batch_window_usec;

@@ -33,6 +33,12 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
     return want < block ? block : want;
 }
 
+uint64_t load_host_bytes(uint64_t available, uint64_t kv_bytes)
+{
+    const uint64_t want = available / 4, most = kv_bytes > UINT64_MAX / 4 ? UINT64_MAX : kv_bytes * 4;
+    return want < most ? want : most;
+}
+
 uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type)
 {
     uint64_t bytes = 0;
@@ -265,6 +271,40 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     return load_draft(m, drafts, c->parallel);
 }
 
+/* Bytes of one payload in the KV of a device. */
+static uint64_t payload_bytes_of(const struct backend *b)
+{
+    uint64_t sum = 0;
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++) sum += kv_group_payload(&b->hparams.groups[g]);
+    return sum;
+}
+
+/* Host memory for KV that a device has no room for. It must be there, or the daemon does not start: the kernel cannot
+ * swap it. */
+static int load_host(struct loaded *m, const struct engine_config *c)
+{
+    const struct backend *b = m->backend;
+    const bool given = c->kv_host_bytes != KV_HOST_DEFAULT,
+               none = hparams_state(&b->hparams) || b->hparams.embedding.whole;
+    const uint64_t available = cgroup_memory_available("");
+    char have[32], need[32];
+    if (!b->ops->host_alloc || c->kv_host_bytes == 0) return 0;
+    if (none && given)
+        log_warning("kv-host-bytes is not used: a model with recurrent layers, or for texts alone, keeps no KV in host "
+                    "memory");
+    if (none) return 0;
+    m->kv_host_bytes = given ? c->kv_host_bytes : load_host_bytes(available, b->config.kv_bytes);
+    if (given && m->kv_host_bytes < payload_bytes_of(b))
+        return error_say(-EINVAL, "kv-host-bytes is %s, but one block of 32 tokens of this model takes %s",
+                         format_size(have, m->kv_host_bytes), format_size(need, payload_bytes_of(b)));
+    if (given && available && m->kv_host_bytes > available)
+        return error_say(-EINVAL, "kv-host-bytes is %s, but only %s of memory are free",
+                         format_size(have, m->kv_host_bytes), format_size(need, available));
+    if (m->kv_host_bytes >= payload_bytes_of(b))
+        log_info("up to %s of KV in host memory", format_size(have, m->kv_host_bytes));
+    return 0;
+}
+
 static int load_encoder(struct loaded *m, const struct engine_config *c, const struct hparams *s)
 {
     const struct encoder_config config = {.cpu = c->cpu};
@@ -298,6 +338,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     if (r == 0) r = adapters_open(&m->adapters, &c->adapters, m->gguf);
     if (r == 0) r = load_weights(m, c, &hparams, progress, ctx);
     if (r == 0) r = adapters_load(&m->adapters, &c->adapters, m->backend);
+    if (r == 0) r = load_host(m, c);
     if (r < 0) loaded_fini(m);
     return r;
 }

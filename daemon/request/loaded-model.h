@@ -30,9 +30,10 @@ struct loaded {
     struct sample_params sampling; /* defaults, with the file's own */
     int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */
     size_t n_eog;
-    uint32_t vocab;     /* ids that can be sampled: < vocab */
-    uint32_t piece_max; /* bytes of the longest token */
-    uint32_t ctx;       /* limit of one sequence: the model's, the configuration's, and what the pool holds */
+    uint32_t vocab;         /* ids that can be sampled: < vocab */
+    uint32_t piece_max;     /* bytes of the longest token */
+    uint32_t ctx;           /* limit of one sequence: the model's, the configuration's, and what the pool holds */
+    uint64_t kv_host_bytes; /* of KV in host memory, behind a device's */
 };
 
 /* Zero @m first. On error sets the error message, and nothing is left in *m. @progress as in struct backend_config. */
@@ -46,6 +47,9 @@ uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type);
 /* The default of kv_bytes: a quarter of @available, at least one block, and at most the size of @parallel sequences of
  * @ctx tokens. @block: bytes of a block. */
 uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx);
+
+/* The default of kv_host_bytes: a quarter of @available, at most four times the device's @kv_bytes. */
+uint64_t load_host_bytes(uint64_t available, uint64_t kv_bytes);
 
 /* For a model with recurrent layers: the bytes that are added to it, so that states have @percent of all. @state: bytes
  * of a state. */

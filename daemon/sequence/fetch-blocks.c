@@ -8,24 +8,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FETCH_BLOCKS 16 /* read by one job: about 12 MB, a few milliseconds */
+#define FETCH_BLOCKS 64 /* that one job copies from host memory or reads from disk, but of the latter */
+#define FETCH_FILES  16 /* so many at most: about 12 MB, a few milliseconds */
 
 struct fetch {
     struct return_job job;
     struct seq *seq;
     void (*done)(struct seq *s);
     struct disk *disk;
+    const struct host_pool *host;
     struct backend *backend;
     struct prefix_node *last; /* held */
     bool state;               /* only the recurrent state of the first part is read */
     bool spoilt;              /* what it reads is not used */
     uint32_t n, good;
+    uint32_t files; /* of the parts, those of which something is read from disk */
     int r;
     char why[160];
-    struct {
+    struct fetch_part {
         struct prefix_info info;
-        uint32_t blocks[KV_GROUPS_MAX]; /* destination, in each group */
-        uint32_t tokens;                /* how many of its tokens are of the sequence */
+        uint32_t blocks[KV_GROUPS_MAX];      /* destination of what the disk has, in each group */
+        uint32_t host_blocks[KV_GROUPS_MAX]; /* of what the slot has */
+        bool file, slot;                     /* something comes from there; the fetch has a reference on the slot */
+        uint32_t tokens;                     /* how many of its tokens are of the sequence */
     } part[FETCH_BLOCKS];
 };
 
@@ -42,14 +47,25 @@ static void read_state(struct fetch *f)
     f->good = 1;
 }
 
+static void copy_slot(const struct fetch *f, const struct fetch_part *x)
+{
+    struct backend *b = f->backend;
+    for (uint32_t g = 0; g < payload_groups(b); g++)
+        if (x->host_blocks[g] != KV_NO_BLOCK)
+            b->ops->kv_write(b, g, x->host_blocks[g], host_pool_at(f->host, x->info.slot, g));
+}
+
 static void read_blocks(struct fetch *f)
 {
     _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend, 0) + 1); /* there may be none */
     if (!payload) f->r = -ENOMEM;
     for (; f->r == 0 && f->good < f->n; f->good++) {
-        f->r = disk_read(f->disk, &f->part[f->good].info, payload);
+        const struct fetch_part *x = &f->part[f->good];
+        if (x->slot) copy_slot(f, x);
+        if (!x->file) continue;
+        f->r = disk_read(f->disk, &x->info, payload);
         if (f->r < 0) break;
-        payload_write(f->backend, f->part[f->good].blocks, f->part[f->good].info.lacks, payload);
+        payload_write(f->backend, x->blocks, x->info.lacks, payload);
     }
 }
 
@@ -69,12 +85,52 @@ static void back(struct return_job *x)
     f->done(f->seq);
 }
 
+/* Add a part with the node's data, from which nothing comes yet. */
+static struct fetch_part *add_part(struct fetch *f, const struct prefix_info *info)
+{
+    struct fetch_part *x = &f->part[f->n++];
+    *x = (struct fetch_part){.info = *info};
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) x->blocks[g] = x->host_blocks[g] = KV_NO_BLOCK;
+    return x;
+}
+
+/* The block of @group comes from the node's slot, or from its file, and will be @to. False: neither has it. */
+static bool take_from(struct kv_cache *c, struct fetch *f, struct fetch_part *x, uint32_t group, uint32_t to)
+{
+    if (!(x->info.slot_lacks >> group & 1)) {
+        if (!x->slot) kv_pool_ref(host_pool_slots(c->host), x->info.slot);
+        x->slot = true;
+        x->host_blocks[group] = to;
+        return true;
+    }
+    if (!x->info.on_disk || x->info.lacks >> group & 1) return false;
+    f->files += !x->file;
+    x->file = true;
+    x->blocks[group] = to;
+    return true;
+}
+
+/* There is room for another part, whatever it is. */
+static bool has_room(const struct fetch *f)
+{
+    return f->n < FETCH_BLOCKS && f->files < FETCH_FILES;
+}
+
+/* Free a fetch that no job has. */
+static void fetch_free(struct kv_cache *c, struct fetch *f)
+{
+    for (uint32_t i = 0; f && i < f->n; i++)
+        if (f->part[i].slot) kv_pool_unref(host_pool_slots(c->host), f->part[i].info.slot);
+    free(f);
+}
+
 static void start(struct kv_cache *c, struct seq *s, struct fetch *f, void (*done)(struct seq *s))
 {
     prefix_ref(c->prefix, f->last);
     f->seq = s;
     f->done = done;
     f->disk = f->state ? spill_states(c) : spill_disk(c);
+    f->host = c->host;
     f->backend = c->backend;
     f->job.job.uncharged = true;
     s->fetch = f;
@@ -84,22 +140,16 @@ static void start(struct kv_cache *c, struct seq *s, struct fetch *f, void (*don
 
 /* --- several groups --- */
 
-/* A block that is needed and not in memory is read into the table's own; others come from memory. False: the disk has
- * it no longer. *read: something is to be read. */
-static bool want(struct kv_cache *c, struct seq *s, struct fetch *f, const struct prefix_info *info, uint32_t n,
-                 bool *read)
+/* A block that is needed and not in memory is read into the table's own; others come from memory. False: it can be read
+ * no longer. @x: what is to be read. */
+static bool want(struct kv_cache *c, struct seq *s, struct fetch *f, struct fetch_part *x, uint32_t n)
 {
     const uint32_t at = s->reuse.far.fetched, target = s->reuse.far.target;
-    uint32_t *to = f->part[f->n].blocks;
-    *read = false;
     for (uint32_t g = 0; g < c->n_groups; g++) {
-        uint32_t *mine = &s->kv.tables[g].ids[at / KV_BLOCK], its = info->blocks[g];
-        to[g] = KV_NO_BLOCK;
+        uint32_t *mine = &s->kv.tables[g].ids[at / KV_BLOCK], its = x->info.blocks[g];
         if (at + KV_BLOCK <= kv_group_first(&c->backend->hparams.groups[g], target)) continue;
         if (its == KV_NO_BLOCK) {
-            if (!info->on_disk || info->lacks >> g & 1) return false;
-            to[g] = *mine;
-            *read = true;
+            if (!take_from(c, f, x, g, *mine)) return false;
         } else if (n < KV_BLOCK) {
             c->backend->ops->kv_copy(c->backend, g, *mine, its, n);
         } else if (*mine != its) {
@@ -118,19 +168,18 @@ static bool advance(struct kv_cache *c, struct seq *s, struct fetch *f)
     struct items rest = items_from(seq_cache_items(s), far->fetched);
     struct prefix_info info;
     uint32_t n;
-    bool read;
     rest.n = far->target - far->fetched;
     struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, far->node, rest, &n);
     if (!x || (n < KV_BLOCK && n < rest.n)) return false;
     prefix_info(x, &info);
-    if (!want(c, s, f, &info, n, &read)) return false;
+    struct fetch_part *part = add_part(f, &info);
+    part->tokens = n;
+    if (!want(c, s, f, part, n)) return false;
     prefix_ref(c->prefix, x);
     if (far->node) prefix_unref(c->prefix, far->node);
     far->node = f->last = x;
     far->fetched += n;
-    if (!read) return true;
-    f->part[f->n].info = info;
-    f->part[f->n++].tokens = n;
+    f->n -= !part->slot && !part->file; /* nothing is to be read */
     return true;
 }
 
@@ -173,12 +222,12 @@ static bool fetch_far(struct kv_cache *c, struct seq *s, void (*done)(struct seq
     if (!far->target && !reuse_aim(c, s)) return false;
     struct fetch *f = calloc(1, sizeof(*f));
     bool good = f && (far->fetched > s->reuse.indexed || cover_target(c, s) == 0);
-    while (good && far->fetched < far->target && f->n < FETCH_BLOCKS) good = advance(c, s, f);
+    while (good && far->fetched < far->target && has_room(f)) good = advance(c, s, f);
     if (good && f->n) {
         start(c, s, f, done);
         return true;
     }
-    free(f);
+    fetch_free(c, f);
     good ? arrive(c, s) : turn_back(c, s);
     return false;
 }
@@ -192,9 +241,9 @@ static bool fetch_state(struct kv_cache *c, struct seq *s, void (*done)(struct s
         return false;
     struct fetch *f = calloc(1, sizeof(*f));
     if (!f) return false;
-    prefix_info(x, &f->part[0].info);
-    f->part[0].blocks[c->state] = s->kv.tables[c->state].ids[0];
-    f->n = 1;
+    struct prefix_info info;
+    prefix_info(x, &info);
+    add_part(f, &info)->blocks[c->state] = s->kv.tables[c->state].ids[0];
     f->state = true;
     f->last = x;
     start(c, s, f, done);
@@ -205,18 +254,20 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
     struct prefix_node *x = s->reuse.indexed_node;
-    if (!spill_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
+    if ((!spill_disk(c) && !c->host) || s->reuse.off || s->reuse.indexed != at) return false;
     struct fetch *f = NULL;
     if (c->n_groups > 1) return fetch_far(c, s, done);
-    while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
+    while ((x = reuse_below(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
+        struct prefix_info info;
         if (!f) f = calloc(1, sizeof(*f));
         if (!f) return false;
-        prefix_info(x, &f->part[f->n].info);
-        f->part[f->n].blocks[0] = s->kv.tables[0].ids[at / KV_BLOCK];
-        f->part[f->n++].tokens = n;
+        prefix_info(x, &info);
+        struct fetch_part *part = add_part(f, &info);
+        part->tokens = n;
+        take_from(c, f, part, 0, s->kv.tables[0].ids[at / KV_BLOCK]);
         f->last = x;
         at += n;
-        if (n < KV_BLOCK || f->n == FETCH_BLOCKS) break;
+        if (n < KV_BLOCK || !has_room(f)) break;
     }
     if (!f) return fetch_state(c, s, done);
     start(c, s, f, done);
@@ -226,7 +277,7 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 static void forget(struct kv_cache *c, struct seq *s)
 {
     prefix_unref(c->prefix, s->fetch->last);
-    free(s->fetch);
+    fetch_free(c, s->fetch);
     s->fetch = NULL;
 }
 

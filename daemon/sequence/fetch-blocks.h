@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Blocks of a sequence's prefix that only the disk has: a job reads them into the sequence's own blocks. */
+/* Blocks of a sequence's prefix that are not in memory, but in host memory or on disk: a job copies or reads them into
+ * the sequence's own blocks. */
 #include "daemon/cache/cache.h"
 
 struct seq;
 
 /* Start to read the next blocks of @s, which becomes SEQ_FETCHING; later @done(s) is called in the engine's thread, and
- * first calls seq_fetched. False: the disk has none, or there is no memory; s->kv.tables[0] is empty if @s has lost its
+ * first calls seq_fetched. False: there are none, or there is no memory; s->kv.tables[0] is empty if @s has lost its
  * blocks, and is to be preempted. */
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s));
 
-/* The job is back. Takes over the blocks that were read, unless @s has ended. True: more may be on disk. As seq_fetch,
+/* The job is back. Takes over the blocks that were read, unless @s has ended. True: there may be more. As seq_fetch,
  * @s can have lost its blocks. */
 bool seq_fetched(struct kv_cache *c, struct seq *s);
 

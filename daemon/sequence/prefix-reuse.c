@@ -454,8 +454,8 @@ int reuse_again(struct kv_cache *c, struct seq *s)
     return reuse_begin(c, s);
 }
 
-struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
-                                  uint32_t from, uint32_t *n)
+struct prefix_node *reuse_below(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
+                                uint32_t from, uint32_t *n)
 {
     const uint32_t end = c->state ? s->reuse.until : findable(s);
     if (from >= end) return NULL;
@@ -464,5 +464,6 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
     if (!x || *n == 0) return NULL;
     if (prefix_block(x) != KV_NO_BLOCK) return NULL;
     prefix_info(x, &info);
-    return info.on_disk && (*n == info.n || *n < KV_BLOCK) ? x : NULL;
+    const bool below = info.on_disk || !(info.slot_lacks & 1);
+    return below && (*n == info.n || *n < KV_BLOCK) ? x : NULL;
 }

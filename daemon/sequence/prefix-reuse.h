@@ -75,7 +75,7 @@ void reuse_drop(struct kv_cache *c, struct seq *s);
 /* Give the blocks of @s back and begin again. As reuse_begin, but with 1 and on an error @s has no blocks. */
 int reuse_again(struct kv_cache *c, struct seq *s);
 
-/* The node after @after (NULL: the first) that agrees with the tokens of @s from @from on and is on disk only; *n: the
- * number of tokens that agree. NULL: there is none, or reading it would not help. */
-struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
-                                  uint32_t from, uint32_t *n);
+/* The node after @after (NULL: the first) that agrees with the tokens of @s from @from on and is not in memory, but in
+ * host memory or on disk; *n: the number of tokens that agree. NULL: there is none, or reading it would not help. */
+struct prefix_node *reuse_below(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
+                                uint32_t from, uint32_t *n);

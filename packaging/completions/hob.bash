@@ -255,7 +255,7 @@ _hobd() {
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
-    _hob_option "-m --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --packed-file \
+    _hob_option "-m --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --kv-host-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --adapter --draft --speculate --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
@@ -273,7 +273,7 @@ _hobd() {
     esac
     case $command:$cur in
     serve:-*)
-        _hob_offer --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --mmproj --packed-file \
+        _hob_offer --model --socket --ctx --parallel --threads --device --numa --nice --kv-bytes --kv-host-bytes --state-share --kv-type --cache-bytes --media-cache --vector-cache --mmproj --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
             --queue-timeout --batch-tokens --batch-window --adapter --draft --speculate --stop-timeout --confine --system --verbose --quiet --help --version
         ;;

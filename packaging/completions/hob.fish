@@ -299,6 +299,7 @@ complete -c hobd -n '__hobd_at serve bench' -l device -x -a 'cpu auto cuda cuda:
 complete -c hobd -n '__hobd_at serve bench' -l numa -x -a 'yes no' -d 'spread over NUMA nodes'
 complete -c hobd -n '__hobd_at serve' -l nice -x -d 'nice value of the threads that compute'
 complete -c hobd -n '__hobd_at serve' -l kv-bytes -x -d 'size of the KV pool'
+complete -c hobd -n '__hobd_at serve' -l kv-host-bytes -x -d 'host memory for KV behind a GPU'
 complete -c hobd -n '__hobd_at serve' -l state-share -x -d 'percent of the KV pool for recurrent states'
 complete -c hobd -n '__hobd_at serve perplexity' -l kv-type -x -a 'f16 f32 q8' -d 'type of keys and values'
 complete -c hobd -n '__hobd_at serve' -l cache-bytes -x -d 'size of the KV cache on disk'

@@ -8,6 +8,7 @@
 
 struct counts counting;
 bool counting_picks;
+int counting_host = -1;
 void (*counting_hook)(uint64_t tokens);
 
 uint64_t counting_fail;
@@ -128,6 +129,21 @@ static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32
     cpu(b)->ops->kv_release(cpu(b), group, first, n);
 }
 
+static int host_alloc(struct backend *b, size_t bytes, void **out)
+{
+    if (counting.pieces >= (uint64_t)counting_host) return error_say(-ENOMEM, "no pinned memory");
+    *out = malloc(bytes);
+    if (!*out) abort();
+    counting.pieces++;
+    return 0;
+}
+
+static void host_free(struct backend *b, void *p)
+{
+    counting.pieces -= p != NULL;
+    free(p);
+}
+
 static int background_verify(struct backend *b, const atomic_bool *stop)
 {
     return cpu(b)->ops->background_verify(cpu(b), stop);
@@ -165,6 +181,7 @@ static struct backend_ops ops = {.forward = forward,
                                  .fingerprint = fingerprint,
                                  .kv_identity = kv_identity,
                                  .logsumexp = logsumexp,
+                                 .host_free = host_free,
                                  .recover = recover,
                                  .free = wrapper_free};
 
@@ -179,6 +196,7 @@ static int counting_new(struct backend **out, const struct gguf *g, const struct
     }
     w->base = *w->cpu;
     ops.picks = counting_picks;
+    ops.host_alloc = counting_host < 0 ? NULL : host_alloc;
     w->base.ops = &ops;
     counting.made++;
     *out = &w->base;

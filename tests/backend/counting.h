@@ -9,6 +9,7 @@ struct counts {
     uint64_t picks;                    /* tokens of whose logits the id of the largest is wanted */
     uint64_t logsumexps, copies, made; /* made: backends created */
     uint64_t recoveries;
+    uint64_t pieces; /* of host_alloc that are not freed */
 };
 
 /* The forward with this number (counts.forwards) fails, and all blocks are lost, as with a device; then it is 0. */
@@ -19,6 +20,10 @@ extern void (*counting_hook)(uint64_t tokens);
 
 /* Backends that are created now pick. */
 extern bool counting_picks;
+
+/* Backends that are created now have host_alloc, as one with a device, which gives so many pieces at most; -1: they do
+ * not have it. */
+extern int counting_host;
 
 /* Of all backends of this type. Read it while no engine runs. */
 extern struct counts counting;

@@ -22,6 +22,7 @@ KEYS = {
     "numa": ("yes", "no", False),
     "nice": ("0", "3", False),
     "kv-bytes": ("4M", "8M", False),
+    "kv-host-bytes": ("0", "1M", False),
     "state-share": ("33", "20", False),
     "kv-type": ("f16", "q8", False),
     "cache-bytes": ("1M", "2M", True),

@@ -80,6 +80,7 @@ static void defaults(void **state)
     assert_int_equal(o->engine.parallel, 16);
     assert_int_equal(o->engine.threads, 0);
     assert_int_equal(o->engine.kv_bytes, 0);
+    assert_int_equal(o->engine.kv_host_bytes, KV_HOST_DEFAULT);
     assert_int_equal(o->engine.kv_type, KERN_KV_F16);
     assert_int_equal(o->idle_exit_usec, 15ull * 60 * 1000000);
     assert_int_equal(o->engine.queue, 256);
@@ -147,6 +148,8 @@ static void wrong_values_are_named(void **state)
     expect_wrong(LOAD(o, "--threads", "100000"), "--threads");
     expect_wrong(LOAD(o, "--kv-bytes", "lots"), "lots");
     expect_wrong(LOAD(o, "--kv-bytes", "0"), "--kv-bytes");
+    expect_wrong(LOAD(o, "--kv-host-bytes", "1Z"), "--kv-host-bytes");
+    expect_wrong(LOAD(o, "--kv-host-bytes", "1G"), "kv-host-bytes: the CPU's KV pool is in host memory");
     expect_wrong(LOAD(o, "--kv-type", "q3"), "q3");
     expect_wrong(LOAD(o, "--cache-bytes", "1X"), "--cache-bytes");
     expect_wrong(LOAD(o, "--session-bytes", "much"), "--session-bytes");

@@ -57,7 +57,8 @@ function figures(s) {
   if (s.rolling) rows.push(["Step", s.rolling.steps ? `${s.step_ms.toFixed(1)} ms, ${s.rolling.batch.toFixed(1)} answers` : "idle"]);
   if (cache) {
     rows.push(["Cache hits", `${Math.round(100 * cache.hit_rate)} % of ${cache.tokens_asked} tokens`]);
-    rows.push(["Cache", `${size(cache.bytes_memory)} in memory, ${size(cache.bytes_disk)} on disk`]);
+    const host = cache.bytes_host === undefined ? "" : `${size(cache.bytes_host)} in host memory, `;
+    rows.push(["Cache", `${size(cache.bytes_memory)} in memory, ${host}${size(cache.bytes_disk)} on disk`]);
   }
   if (s.own) rows.push(["Sessions", `${s.own.sessions}, ${size(s.own.sessions_bytes)}`]);
   if (s.ctx) rows.push(["Context", `${s.ctx} tokens`]);

@@ -108,6 +108,8 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     x->ops.kv_read = cuda_kv_read;
     x->ops.kv_write = cuda_kv_write;
     x->ops.kv_release = cuda_kv_release;
+    x->ops.host_alloc = cuda_host_alloc;
+    x->ops.host_free = cuda_host_free;
     x->ops.recover = cuda_recover;
     x->ops.adapter_load = cuda_adapter_load;
     x->ops.picks = true;

@@ -344,6 +344,8 @@ void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src,
 int cuda_kv_read(struct backend *b, uint32_t group, uint32_t block, void *out);
 void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in);
 void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
+int cuda_host_alloc(struct backend *b, size_t bytes, void **out);
+void cuda_host_free(struct backend *b, void *p);
 int cuda_recover(struct backend *b);
 
 /* The device has failed with @r, whose message is set: returns -EIO. */

@@ -142,6 +142,23 @@ void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t
     if (atomic_load(&x->alone)) kv_memory_release(&x->host.kv[group], first, n);
 }
 
+/* Memory that one device has pinned is pinned for all: they share the address space. */
+int cuda_host_alloc(struct backend *b, size_t bytes, void **out)
+{
+    const struct cuda_backend *x = (const struct cuda_backend *)b;
+    if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", x->name);
+    int r = cuda_device_use(&x->devices[0].device);
+    return r ? r : cuda_alloc_host(&x->devices[0].device, out, bytes);
+}
+
+/* The memory of a device that has failed is freed when the process ends. */
+void cuda_host_free(struct backend *b, void *p)
+{
+    const struct cuda_backend *x = (const struct cuda_backend *)b;
+    if (atomic_load(&x->failed) || cuda_device_use(&x->devices[0].device)) return;
+    cuda_free_host(&x->devices[0].device, p);
+}
+
 int cuda_lost(struct cuda_backend *x, int r)
 {
     char why[256];

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Host memory for KV blocks that a device has no room for: the tier between its memory and the disk
+ * (prefix/prefix-host.h decides what is in it). A slot has the payload of a node (payload.h) without the blocks that it
+ * lacks. The memory comes from the backend, piece by piece as slots are needed for the first time, and stays until the
+ * end.
+ *
+ * The engine's thread calls these functions. A job may read a slot on which its sender holds a reference.
+ */
+#include <stdint.h>
+
+struct host_pool; /* opaque; body in host-pool.c */
+struct kv_cache;
+struct kv_pool;
+
+struct host_pool_stats {
+    uint64_t blocks, blocks_free; /* slots */
+    uint64_t bytes, bytes_taken;  /* of all slots; of the memory that was taken so far */
+};
+
+/* Give the cache @bytes of host memory; its index has no node yet. 0, also without slots, then c->host is NULL: with
+ * @bytes 0, for a backend whose blocks are in host memory themselves, and for models with recurrent layers. -ENOMEM. */
+int host_pool_new(struct kv_cache *c, uint64_t bytes);
+/* The index is freed. */
+void host_pool_free(struct kv_cache *c);
+
+/* Before blocks are evicted: if there was no memory for a slot, there are no more slots from now on than have memory.
+ */
+void host_pool_settle(struct kv_cache *c);
+
+/* The block of @group in a slot that is not free. */
+uint8_t *host_pool_at(const struct host_pool *h, uint32_t slot, uint32_t group);
+/* The references on slots. */
+struct kv_pool *host_pool_slots(const struct host_pool *h);
+void host_pool_stats(const struct kv_cache *c, struct host_pool_stats *out);

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Host memory behind the blocks of a backend that is not the CPU's: what was evicted comes back with the same bits, and
+ * is not computed again. Covers daemon/cache/host-pool.c and daemon/sequence/fetch-blocks.c. */
+#include "daemon/cache/prefix/prefix-host.h"
+#include "daemon/engine/state.h"
+#include "libcommon/error.h"
+#include "tests/backend/counting.h"
+#include "tests/engine/harness.h"
+#include <stdio.h>
+
+#define DOCS  6
+#define BLOCK (2 * 32 * 2 * 2 * 16 * 2) /* bytes of a block of the harness's model */
+
+/* The answers of a daemon that has no more room than it needs. */
+static void ask(struct harness *h, unsigned i, uid_t uid, struct answer **out)
+{
+    char doc[4096];
+    harness_text(doc, sizeof(doc), 10 + i, 120);
+    *out = harness_run_seeded(h, uid, doc, "");
+}
+
+static void start(struct harness *h, uint64_t blocks, uint64_t host)
+{
+    h->config.kv_bytes = blocks * BLOCK;
+    h->config.kv_host_bytes = host * BLOCK;
+    harness_start(h);
+}
+
+/* No answer runs: the index is sound, and each slot is a node's. */
+static void check(struct harness *h)
+{
+    struct kv_cache *c = &h->engine->core.cache;
+    struct host_pool_stats s;
+    struct prefix_stats sum;
+    harness_hold(h);
+    prefix_check(c->prefix);
+    host_pool_stats(c, &s);
+    prefix_stats_get(c->prefix, (uid_t)-1, &sum);
+    assert_int_equal(s.blocks - s.blocks_free, sum.blocks_host);
+    assert_true(s.bytes <= h->config.kv_host_bytes && s.bytes_taken <= s.bytes);
+    harness_go(h);
+}
+
+/* A little memory and much behind it: the second time all is found. */
+static void test_all_comes_back(void **state)
+{
+    struct harness *h = *state;
+    struct answer *first[DOCS], *a;
+    start(h, 40, 400);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(h, i, 1000, &a);
+            if (round == 0) {
+                first[i] = a;
+                continue;
+            }
+            assert_same(first[i], a);
+            assert_int_equal(a->last.usage_cached, a->last.usage_prompt - 1);
+        }
+    assert_true(harness_status(h, 0, "blocks_host") > 0);
+    assert_true(harness_status(h, 1000, "blocks_host") > 0 && harness_status(h, 1001, "blocks_host") == 0);
+    assert_int_equal(harness_status(h, 0, "kv_host_blocks"), 400);
+    assert_int_equal(harness_status(h, 0, "kv_host_bytes"), 400 * BLOCK);
+    assert_int_equal(harness_status(h, 0, "bytes_host"), harness_status(h, 0, "blocks_host") * BLOCK);
+    assert_int_equal(harness_status(h, 0, "blocks_disk"), 0);
+    ask(h, 0, 1001, &a); /* another user's */
+    assert_int_equal(a->last.usage_cached, 0);
+    assert_same(first[0], a);
+    check(h);
+    assert_all_blocks_free(h);
+    harness_stop(h);
+    assert_int_equal(counting.pieces, 0);
+}
+
+/* A user who fills it takes no more from another one than leaves both the same. */
+static void test_two_users(void **state)
+{
+    struct harness *h = *state;
+    struct answer *a;
+    char doc[4096];
+    start(h, 40, 60);
+    for (unsigned i = 0; i < 2; i++) ask(h, i, 1000, &a);
+    for (unsigned i = 0; i < 12; i++) {
+        harness_text(doc, sizeof(doc), 50 + i, 120);
+        harness_run_seeded(h, 1001, doc, "");
+    }
+    const long long others = harness_status(h, 1001, "blocks_host"), own = harness_status(h, 1000, "blocks_host");
+    assert_true(others + own == 60 && own > 0 && others >= own);
+    for (unsigned i = 0; i < 2; i++) {
+        ask(h, i, 1000, &a);
+        assert_int_equal(a->last.usage_cached, a->last.usage_prompt - 1);
+    }
+    check(h);
+    harness_stop(h);
+}
+
+/* What host memory has no room for is on disk, and what it has is written there at the end. */
+static void test_disk_behind_it(void **state)
+{
+    struct harness *h = *state;
+    struct answer first[DOCS], *a;
+    harness_dirs(h);
+    start(h, 40, 40);
+    harness_wait_disk(h);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(h, i, 1000, &a);
+            if (round == 0)
+                first[i] = answer_take(a);
+            else
+                assert_same(&first[i], a);
+        }
+    assert_true(harness_status(h, 0, "disk_read") > 0 && harness_status(h, 0, "blocks_host") > 0);
+    check(h);
+    ask(h, 0, 1000, &a);
+    for (int round = 0; round < 2; round++) {
+        harness_stop(h);
+        start(h, 40, round ? 0 : 40);
+        harness_wait_disk(h);
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(h, i, 1000, &a);
+            assert_same(&first[i], a);
+            if (i == 0) assert_int_equal(a->last.usage_cached, a->last.usage_prompt - 1);
+        }
+    }
+    for (unsigned i = 0; i < DOCS; i++) answer_fini(&first[i]);
+}
+
+/* The device fails: what host memory has is as good as before. */
+static void test_after_a_failure(void **state)
+{
+    struct harness *h = *state;
+    struct answer *first[DOCS], *a;
+    start(h, 40, 400);
+    for (unsigned i = 0; i < DOCS; i++) ask(h, i, 1000, &first[i]);
+    const uint64_t recoveries = counting.recoveries;
+    counting_fail = counting.forwards + 2;
+    ask(h, 90, 1000, &a);
+    assert_true(counting_fail == 0 && counting.recoveries == recoveries + 1);
+    assert_int_equal(a->last.type, PROTO_EV_DONE);
+    const long long host = harness_status(h, 0, "blocks_host");
+    assert_true(host > 0);
+    for (unsigned i = 0; i < DOCS; i++) {
+        ask(h, i, 1000, &a);
+        assert_same(first[i], a);
+        if (i == 0) assert_int_equal(a->last.usage_cached, a->last.usage_prompt - 1);
+    }
+    check(h);
+    assert_all_blocks_free(h);
+    harness_stop(h);
+}
+
+/* The kernel pins nothing: all is as without host memory. */
+static void test_no_memory(void **state)
+{
+    struct harness *h = *state;
+    struct answer *first, *a;
+    counting_host = 0;
+    start(h, 40, 400);
+    ask(h, 0, 1000, &first);
+    for (unsigned i = 1; i < DOCS; i++) ask(h, i, 1000, &a);
+    ask(h, 0, 1000, &a);
+    assert_same(first, a);
+    assert_true(a->last.usage_cached < KV_BLOCK); /* what all documents begin with */
+    struct host_pool_stats s;
+    harness_hold(h);
+    host_pool_stats(&h->engine->core.cache, &s);
+    harness_go(h);
+    assert_int_equal(s.blocks, 0);
+    harness_stop(h);
+}
+
+/* Layers with a window have blocks of their own, of which a node may lack some. */
+static void test_windows(void **state)
+{
+    struct harness h;
+    struct tiny t;
+    struct answer *first[DOCS], *a;
+    tiny_init(&t);
+    t.arch = "gemma3";
+    t.ctx = 2048;
+    harness_init(&h, &t);
+    h.config.kv_host_bytes = 8 << 20;
+    h.config.kv_bytes = 24ull * 2 * 7 * 2 * 24 * 2 * KV_BLOCK;
+    harness_start(&h);
+    assert_int_equal(h.engine->core.cache.n_groups, 2);
+    uint64_t cached = 0, prompt = 0;
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(&h, i, 1000, &a);
+            if (round == 0)
+                first[i] = a;
+            else
+                assert_same(first[i], a);
+            if (round) cached += a->last.usage_cached, prompt += a->last.usage_prompt;
+        }
+    print_message("%llu of %llu tokens were found\n", (unsigned long long)cached, (unsigned long long)prompt);
+    assert_true(harness_status(&h, 0, "evictions") > 0 && cached > prompt / 2);
+    check(&h);
+    assert_all_blocks_free(&h);
+    harness_fini(&h);
+    assert_int_equal(counting.pieces, 0);
+}
+
+static void load_fails(struct engine_config *c, uint64_t bytes, const char *part)
+{
+    struct loaded m;
+    struct tiny t;
+    tiny_init(&t);
+    c->kv_host_bytes = bytes;
+    assert_int_equal(harness_load(&m, &t, c), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), part));
+}
+
+/* Sizes that cannot be. A backend without a device takes none. */
+static void test_sizes(void **state)
+{
+    struct engine_config c;
+    struct loaded m;
+    struct tiny t;
+    tiny_init(&t);
+    engine_config_init(&c);
+    c.threads = 1;
+    c.kv_bytes = 1 << 20;
+    load_fails(&c, 1, "kv-host-bytes is 1");
+    load_fails(&c, 1ull << 60, "of memory are free");
+    c.kv_host_bytes = KV_HOST_DEFAULT;
+    assert_int_equal(harness_load(&m, &t, &c), 0);
+    assert_int_equal(m.kv_host_bytes, 4 << 20);
+    loaded_fini(&m);
+    counting_host = -1;
+    assert_int_equal(harness_load(&m, &t, &c), 0);
+    assert_int_equal(m.kv_host_bytes, 0);
+    loaded_fini(&m);
+    assert_int_equal(load_host_bytes(400, 1000), 100);
+    assert_int_equal(load_host_bytes(400, 10), 40);
+    assert_int_equal(load_host_bytes(400, UINT64_MAX / 2), 100);
+}
+
+static int setup(void **state)
+{
+    counting_host = 1000;
+    return harness_setup(state);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, harness_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_all_comes_back), TEST(test_two_users), TEST(test_disk_behind_it), TEST(test_after_a_failure),
+        TEST(test_no_memory),      TEST(test_windows),   TEST(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

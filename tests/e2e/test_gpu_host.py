@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""KV that leaves a GPU's memory is kept in host memory and comes back, with the same bits: with a driver that computes the kernels on the CPU
+(tests/backend/cuda/emulation). Needs a build with -Dcuda=enabled."""
+import pytest
+from conftest import BUILD, mktiny
+
+EMULATED = BUILD / "tests" / "backend" / "cuda" / "emulation"
+DOC = "the quick brown fox jumps over the lazy dog, again and again; " * 4
+GO = ("--ignore-eos",)
+THEN = "and then?"
+pytestmark = pytest.mark.skipif(not (EMULATED / "libcuda.so.1").exists(), reason="needs a build with -Dcuda=enabled")
+
+
+@pytest.fixture(scope="module", params=["llama", "gemma3"])
+def model(request, tmp_path_factory):
+    """The second one has layers with a window, whose blocks are others."""
+    path = tmp_path_factory.mktemp("models") / f"{request.param}.gguf"
+    return mktiny(path, "--arch", request.param, "--layers", 2 if request.param == "llama" else 6, "--type", "Q8_0", "--ctx", 2048)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return mktiny(tmp_path_factory.mktemp("models") / "small.gguf", "--layers", 2, "--type", "Q8_0", "--ctx", 2048)
+
+
+def start(home, *args, settings="", **kw):
+    return home.daemon("--device", "cuda", *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings}, **kw)
+
+
+def turn(h, text):
+    return h.ask(*GO, "-S", "own", text, n=8)
+
+
+def on_cpu(homes, model):
+    """Two turns of a session, by the CPU."""
+    h = homes(model)
+    h.daemon("--cache-bytes", 0)
+    return [turn(h, text) for text in (DOC, THEN)]
+
+
+def fill(h, name="other", more=0):
+    """Other sessions take all blocks of the GPU."""
+    for i in range(h.status()["kv_blocks"] // 6 + 2 + more):
+        h.ask(*GO, "-S", f"{name}{i}", f"{i} " + DOC, n=2)
+
+
+def test_a_session_comes_back(homes, model):
+    """What it had is copied back, none of it is computed, and it is counted."""
+    want = on_cpu(homes, model)
+    h = homes(model)
+    start(h, "--kv-bytes", "300K" if model.name == "llama.gguf" else "1M", "--cache-bytes", 0, "--kv-host-bytes", "8M")
+    assert h.status()["cache"]["blocks_host"] == 0
+    first = turn(h, DOC)
+    assert first.bits == want[0].bits
+    fill(h)
+    s = h.status()
+    assert s["cache"]["blocks_host"] > first.prompt // 32 and s["cache"]["blocks_disk"] == 0
+    assert s["kv_host_bytes"] <= 8 << 20 and s["kv_host_taken_bytes"] <= s["kv_host_bytes"]
+    assert s["kv_host_blocks"] - s["kv_host_blocks_free"] == s["cache"]["blocks_host"] == sum(u["blocks_host"] for u in s["uids"])
+    assert s["cache"]["bytes_host"] * s["kv_host_blocks"] == s["kv_host_bytes"] * s["cache"]["blocks_host"]
+    second = turn(h, THEN)
+    assert second.bits == want[1].bits and second.cached >= first.prompt
+    assert h.status()["cache"]["last_miss"] == "never read before"
+
+
+def test_without_it_all_is_computed(homes, small):
+    want = on_cpu(homes, small)
+    h = homes(small)
+    start(h, "--kv-bytes", "300K", "--cache-bytes", 0, "--kv-host-bytes", 0)
+    first = turn(h, DOC)
+    fill(h)
+    s = h.status()
+    assert "blocks_host" not in s["cache"] and "kv_host_bytes" not in s
+    second = turn(h, THEN)
+    assert (first.bits, second.bits) == (want[0].bits, want[1].bits) and second.cached < 32
+
+
+def test_the_kernel_pins_no_more(homes, small):
+    """The memory of a piece is missing: the daemon does without, and says so."""
+    want = on_cpu(homes, small)
+    h = homes(small)
+    d = start(h, "--kv-bytes", "300K", "--cache-bytes", 0, settings="fail1=cuMemHostAlloc:4:2")
+    first = turn(h, DOC)
+    fill(h)
+    assert (first.bits, turn(h, THEN).bits) == (want[0].bits, want[1].bits)
+    assert "of host memory are used for KV, and no more: " in d.log.read_text()
+    assert "blocks_host" not in h.status()["cache"]
+
+
+def test_it_outlives_the_gpu(homes, small):
+    """The GPU fails: the CPU continues with what is in host memory."""
+    want = on_cpu(homes, small)
+    h = homes(small)
+    d = start(h, "--kv-bytes", "300K", "--cache-bytes", 0, settings="fail=cuStreamSynchronize:120:700")
+    first = turn(h, DOC)
+    assert first.bits == want[0].bits
+    fill(h)
+    assert "the GPU has failed" not in d.log.read_text()
+    fill(h, "more", 9)
+    assert "the GPU has failed" in d.log.read_text()
+    second = turn(h, THEN)
+    assert second.bits == want[1].bits and second.cached >= first.prompt
+
+
+def test_on_disk_behind_it(homes, small):
+    """What leaves host memory is on disk, and so is, after a restart, all of it."""
+    want = on_cpu(homes, small)
+    h = homes(small)
+    args = ("--kv-bytes", "300K", "--kv-host-bytes", "100K")
+    d = start(h, *args)
+    h.ask(*GO, "so that the weights are looked at")
+    assert turn(h, DOC).bits == want[0].bits
+    h.hob("stop", check=0)
+    assert d.wait(60) == 0
+    d = start(h, *args)
+    fill(h)
+    s = h.status()
+    assert s["cache"]["blocks_host"] == s["kv_host_blocks"] and s["cache"]["disk_written"] > 0
+    h.hob("stop", check=0)
+    assert d.wait(60) == 0
+    h.daemon()  # the CPU
+    second = turn(h, THEN)
+    assert second.bits == want[1].bits and second.cached > 32
+
+
+@pytest.mark.parametrize("size,part", [("1K", "kv-host-bytes is 1K, but one block of 32 tokens of this model takes"), ("1024T", "of memory are free")])
+def test_impossible_sizes(home, small, size, part):
+    d = start(home, "-m", small, "--kv-host-bytes", size, wait=False)
+    assert d.wait(20) == 1 and part in d.log.read_text()
+
+
+def test_models_that_do_not_use_it(home, tmp_path):
+    """One with recurrent layers: a warning, and the model is served."""
+    model = mktiny(tmp_path / "mamba.gguf", "--arch", "mamba2", "--ctx", 512)
+    d = start(home, "-m", model, "--kv-host-bytes", "1M")
+    assert "kv-host-bytes is not used" in d.log.read_text() and "kv_host_bytes" not in home.status()

@@ -34,7 +34,7 @@ void kv_cache_free(struct kv_cache *c, uint64_t until)
 static uint32_t evict(struct kv_cache *c, uint32_t group, uint32_t blocks)
 {
     if (group && group == c->state) return prefix_state_evict(c->prefix, blocks);
-    host_pool_settle(c);
+    host_pool_shrink(c);
     return group ? prefix_window_evict(c->prefix, group, blocks, spill_evicting, c)
                  : prefix_evict(c->prefix, blocks, spill_evicting, c);
 }

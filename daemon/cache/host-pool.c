@@ -8,6 +8,7 @@
 #include "libcommon/units.h"
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PIECE_BYTES (16ull << 20) /* taken at once, which takes some milliseconds */
 #define ALIGN       4096u
@@ -19,6 +20,8 @@ struct host_pool {
     uint64_t stride;      /* bytes of a slot */
     uint32_t each, taken; /* slots of a piece; pieces that are taken, the first ones */
     bool failed;          /* there is no memory for another */
+    bool *unsure;         /* [slots] copies to it may be under way, */
+    uint32_t n_unsure;    /* to so many slots */
 };
 
 static uint64_t bytes_taken(const struct host_pool *h)
@@ -67,15 +70,37 @@ static bool copy(void *ctx, const struct prefix_info *info, uint8_t groups, uint
     int r = 0;
     if (!take_memory(c->host, slot)) return false;
     for (uint32_t g = 0; r == 0 && g < c->n_groups; g++)
-        if (groups >> g & 1) r = b->ops->kv_read(b, g, info->blocks[g], host_pool_at(c->host, slot, g));
+        if (groups >> g & 1) r = b->ops->kv_save(b, g, info->blocks[g], host_pool_at(c->host, slot, g));
+    c->host->n_unsure += !c->host->unsure[slot];
+    c->host->unsure[slot] = true;
     return r == 0;
+}
+
+bool host_pool_busy(const struct kv_cache *c)
+{
+    return c->host && c->host->n_unsure;
+}
+
+int host_pool_wait(struct kv_cache *c, uint32_t slot)
+{
+    return c->host->unsure[slot] ? c->backend->ops->kv_saved(c->backend) : 0;
 }
 
 void host_pool_settle(struct kv_cache *c)
 {
     struct host_pool *h = c->host;
-    if (!h || !h->failed || kv_pool_total(h->slots) <= h->taken * h->each) return;
-    kv_pool_limit(h->slots, h->taken * h->each);
+    if (!host_pool_busy(c)) return;
+    int r = c->backend->ops->kv_saved(c->backend);
+    if (r < 0) log_warning("a part of the KV in host memory is lost: %s", error_text(r));
+    if (r < 0) prefix_host_lost(c->prefix, h->unsure);
+    memset(h->unsure, false, kv_pool_total(h->slots) * sizeof(*h->unsure));
+    h->n_unsure = 0;
+}
+
+void host_pool_shrink(struct kv_cache *c)
+{
+    struct host_pool *h = c->host;
+    if (h && h->failed && kv_pool_total(h->slots) > h->taken * h->each) kv_pool_limit(h->slots, h->taken * h->each);
 }
 
 int host_pool_new(struct kv_cache *c, uint64_t bytes)
@@ -92,7 +117,8 @@ int host_pool_new(struct kv_cache *c, uint64_t bytes)
     if (h->each > slots) h->each = (uint32_t)slots;
     slots -= slots % h->each;
     h->pieces = calloc(slots / h->each, sizeof(*h->pieces));
-    int r = h->pieces ? kv_pool_new(&h->slots, (uint32_t)slots) : -ENOMEM;
+    h->unsure = calloc(slots, sizeof(*h->unsure));
+    int r = h->pieces && h->unsure ? kv_pool_new(&h->slots, (uint32_t)slots) : -ENOMEM;
     if (r == 0) prefix_add_host(c->prefix, h->slots, copy, spill_evicting, c);
     return r;
 }
@@ -101,9 +127,11 @@ void host_pool_free(struct kv_cache *c)
 {
     struct host_pool *h = c->host;
     if (!h) return;
+    if (h->n_unsure) h->backend->ops->kv_saved(h->backend);
     for (uint32_t i = 0; i < h->taken; i++) h->backend->ops->host_free(h->backend, h->pieces[i]);
     kv_pool_free(h->slots);
     free(h->pieces);
+    free(h->unsure);
     free(h);
     c->host = NULL;
 }

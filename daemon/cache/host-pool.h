@@ -8,6 +8,7 @@
  *
  * The engine's thread calls these functions. A job may read a slot on which its sender holds a reference.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 struct host_pool; /* opaque; body in host-pool.c */
@@ -27,6 +28,13 @@ void host_pool_free(struct kv_cache *c);
 
 /* Before blocks are evicted: if there was no memory for a slot, there are no more slots from now on than have memory.
  */
+void host_pool_shrink(struct kv_cache *c);
+/* Evicted blocks are copied while the engine continues. The copies may be under way: before a job reads a slot or
+ * writes to blocks, it calls kv_saved. */
+bool host_pool_busy(const struct kv_cache *c);
+/* Wait for the copies to @slot. 0; -EIO and the error message: they have failed. */
+int host_pool_wait(struct kv_cache *c, uint32_t slot);
+/* Wait for all; what has failed leaves the index. After a step, behind which they are done. */
 void host_pool_settle(struct kv_cache *c);
 
 /* The block of @group in a slot that is not free. */

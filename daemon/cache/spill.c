@@ -94,7 +94,7 @@ static void written(struct return_job *x)
 static int copy_payload(struct kv_cache *c, const struct prefix_info *info, uint8_t *out)
 {
     struct backend *b = c->backend;
-    int r = 0;
+    int r = info->slot == KV_NO_BLOCK ? 0 : host_pool_wait(c, info->slot);
     for (uint32_t g = 0; r == 0 && g < payload_groups(b); g++) {
         if (info->lacks >> g & 1) continue;
         if (info->blocks[g] != KV_NO_BLOCK)
@@ -213,6 +213,7 @@ void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
 {
     struct spill *t = c->spill;
     spill_open(c);
+    if (t->last_step != steps) host_pool_settle(c);
     if (t->disk && !c->stopping) trim(c, now);
     bool idle = now - idle_since(t, now, steps) >= IDLE_USEC;
     spill_states_turn(c, now, idle);

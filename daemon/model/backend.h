@@ -168,6 +168,12 @@ struct backend_ops {
      * host_free before the backend is freed; -ENOMEM or -EIO and the error message. */
     int (*host_alloc)(struct backend *b, size_t bytes, void **out);
     void (*host_free)(struct backend *b, void *p);
+    /* As kv_read, to memory of host_alloc, but *out has the payload only when kv_saved, which any thread may call, has
+     * returned 0 after it. Until then no kv_write may write the block; forward and kv_copy may, since they come behind
+     * the copy. kv_saved waits for the copies; -EIO and the error message: some have failed. NULL where host_alloc is.
+     */
+    int (*kv_save)(struct backend *b, uint32_t group, uint32_t block, void *out);
+    int (*kv_saved)(struct backend *b);
     /* Work that can wait until the model serves: verify or write the packed weights, and hash the model's file if no
      * record has its fingerprint. Called once, from any thread, while other calls run. Returns -EBADMSG and the error
      * message if the weights are damaged; all results computed with them are then invalid. Returns 0 otherwise, also

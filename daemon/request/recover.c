@@ -33,11 +33,12 @@ static bool fetching(const struct core *core)
     return false;
 }
 
-/* Forget all blocks: none is written to disk, and files that were written before stay good. */
+/* Forget all blocks: none is written to disk, and what files and host memory have stays good. */
 static int forget_blocks(struct core *core)
 {
     struct prefix *p = core->cache.prefix;
     struct prefix_stats sum;
+    host_pool_settle(&core->cache);
     while (prefix_evict(p, UINT32_MAX, NULL, NULL)) continue;
     prefix_stats_get(p, (uid_t)-1, &sum);
     return sum.blocks_memory ? error_say(-EIO, "a KV block is in use after its device has failed") : 0;

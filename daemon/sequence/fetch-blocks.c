@@ -21,6 +21,7 @@ struct fetch {
     struct prefix_node *last; /* held */
     bool state;               /* only the recurrent state of the first part is read */
     bool spoilt;              /* what it reads is not used */
+    bool wait;                /* for copies of evicted blocks, where it writes and perhaps what it reads */
     uint32_t n, good;
     uint32_t files; /* of the parts, those of which something is read from disk */
     int r;
@@ -59,6 +60,7 @@ static void read_blocks(struct fetch *f)
 {
     _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend, 0) + 1); /* there may be none */
     if (!payload) f->r = -ENOMEM;
+    if (f->r == 0 && f->wait) f->r = f->backend->ops->kv_saved(f->backend);
     for (; f->r == 0 && f->good < f->n; f->good++) {
         const struct fetch_part *x = &f->part[f->good];
         if (x->slot) copy_slot(f, x);
@@ -131,6 +133,7 @@ static void start(struct kv_cache *c, struct seq *s, struct fetch *f, void (*don
     f->done = done;
     f->disk = f->state ? spill_states(c) : spill_disk(c);
     f->host = c->host;
+    f->wait = host_pool_busy(c);
     f->backend = c->backend;
     f->job.job.uncharged = true;
     s->fetch = f;

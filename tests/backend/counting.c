@@ -3,6 +3,7 @@
 #include "daemon/backend/backends.h"
 #include "daemon/sample/candidates.h"
 #include "libcommon/error.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,44 @@ struct wrapper {
 static struct backend *cpu(const struct backend *b)
 {
     return ((const struct wrapper *)b)->cpu;
+}
+
+/* Copies to host memory under way: they are done late, but before the backend changes a block. */
+static struct save {
+    struct save *next;
+    uint32_t group, block;
+    void *out;
+} * saves;
+static pthread_mutex_t saving = PTHREAD_MUTEX_INITIALIZER;
+
+static void save_all(struct backend *b)
+{
+    pthread_mutex_lock(&saving);
+    for (struct save *x; (x = saves);) {
+        saves = x->next;
+        if (!atomic_load(&((struct wrapper *)b)->lost)) cpu(b)->ops->kv_read(cpu(b), x->group, x->block, x->out);
+        free(x);
+    }
+    pthread_mutex_unlock(&saving);
+}
+
+static int kv_save(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    struct save *x = malloc(sizeof(*x)), **last = &saves;
+    if (!x) abort();
+    *x = (struct save){NULL, group, block, out};
+    memset(out, 0x55, kv_group_payload(&b->hparams.groups[group]));
+    pthread_mutex_lock(&saving);
+    while (*last) last = &(*last)->next;
+    *last = x;
+    pthread_mutex_unlock(&saving);
+    return 0;
+}
+
+static int kv_saved(struct backend *b)
+{
+    save_all(b);
+    return atomic_load(&((struct wrapper *)b)->lost) ? error_say(-EIO, "the device has failed") : 0;
 }
 
 /* The CPU's forward, which gives logits instead of ids. */
@@ -102,6 +141,7 @@ static int forward(struct backend *b, const struct batch_entry *e, size_t n, flo
         }
     }
     if (fails(b)) return error_say(-EIO, "the device has failed");
+    save_all(b);
     if (counting_hook) counting_hook(counting.tokens - before);
     cpu(b)->timing = b->timing;
     return (b->ops->picks ? forward_rows : cpu(b)->ops->forward)(b->ops->picks ? b : cpu(b), e, n, logits, hidden);
@@ -110,6 +150,7 @@ static int forward(struct backend *b, const struct batch_entry *e, size_t n, flo
 static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
 {
     counting.copies++;
+    save_all(b);
     cpu(b)->ops->kv_copy(cpu(b), group, dst, src, tokens);
 }
 
@@ -182,6 +223,8 @@ static struct backend_ops ops = {.forward = forward,
                                  .kv_identity = kv_identity,
                                  .logsumexp = logsumexp,
                                  .host_free = host_free,
+                                 .kv_save = kv_save,
+                                 .kv_saved = kv_saved,
                                  .recover = recover,
                                  .free = wrapper_free};
 

@@ -23,8 +23,8 @@ def small(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "small.gguf", "--layers", 2, "--type", "Q8_0", "--ctx", 2048)
 
 
-def start(home, *args, settings="", **kw):
-    return home.daemon("--device", "cuda", *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings}, **kw)
+def start(home, *args, settings="", device="cuda", **kw):
+    return home.daemon("--device", device, *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings}, **kw)
 
 
 def turn(h, text):
@@ -61,6 +61,18 @@ def test_a_session_comes_back(homes, model):
     second = turn(h, THEN)
     assert second.bits == want[1].bits and second.cached >= first.prompt
     assert h.status()["cache"]["last_miss"] == "never read before"
+
+
+@pytest.mark.parametrize("device,settings", [("cuda", "pitch=1"), ("cuda:0,1", "devices=2")])
+def test_other_copies(homes, small, device, settings):
+    """Layer by layer, since they are too far apart for one call; or each GPU's layers."""
+    want = on_cpu(homes, small)
+    h = homes(small)
+    start(h, "--kv-bytes", "300K", "--cache-bytes", 0, settings=settings, device=device)
+    first = turn(h, DOC)
+    fill(h)
+    second = turn(h, THEN)
+    assert (first.bits, second.bits) == (want[0].bits, want[1].bits) and second.cached >= first.prompt
 
 
 def test_without_it_all_is_computed(homes, small):

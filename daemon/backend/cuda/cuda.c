@@ -110,6 +110,8 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     x->ops.kv_release = cuda_kv_release;
     x->ops.host_alloc = cuda_host_alloc;
     x->ops.host_free = cuda_host_free;
+    x->ops.kv_save = cuda_kv_save;
+    x->ops.kv_saved = cuda_kv_saved;
     x->ops.recover = cuda_recover;
     x->ops.adapter_load = cuda_adapter_load;
     x->ops.picks = true;

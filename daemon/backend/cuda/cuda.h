@@ -346,6 +346,8 @@ void cuda_kv_write(struct backend *b, uint32_t group, uint32_t block, const void
 void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
 int cuda_host_alloc(struct backend *b, size_t bytes, void **out);
 void cuda_host_free(struct backend *b, void *p);
+int cuda_kv_save(struct backend *b, uint32_t group, uint32_t block, void *out);
+int cuda_kv_saved(struct backend *b);
 int cuda_recover(struct backend *b);
 
 /* The device has failed with @r, whose message is set: returns -EIO. */

@@ -21,6 +21,7 @@ static int describe(struct cuda_device *d)
     d->driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->id);
     d->driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->id);
     d->driver->cuDeviceGetAttribute(&d->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->id);
+    d->driver->cuDeviceGetAttribute(&d->pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH, d->id);
     snprintf(d->name, sizeof(d->name), "%s, sm_%d%d", name, major, minor);
     return major >= 8 ? 0 : error_say(-ENODEV, "%s: too old; sm_80 or later is needed", d->name);
 }
@@ -61,7 +62,7 @@ int cuda_device_open(struct cuda_device *d, unsigned number)
     if (r) return r;
     r = cuda_device_use(d);
     if (!r) r = cuda_result(d, d->driver->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "no stream");
-    for (size_t i = 0; !r && i < CUDA_MARKS; i++)
+    for (size_t i = 0; !r && i <= CUDA_SAVED; i++)
         r = cuda_result(d, d->driver->cuEventCreate(&d->marks[i], CU_EVENT_DISABLE_TIMING), "no event");
     if (!r) r = load_modules(d);
     if (r) cuda_device_close(d);
@@ -74,7 +75,7 @@ void cuda_device_close(struct cuda_device *d)
     d->driver->cuCtxSetCurrent(d->context); /* a message that is set stays */
     for (size_t i = 0; i < CUDA_MODULES; i++)
         if (d->modules[i]) d->driver->cuModuleUnload(d->modules[i]);
-    for (size_t i = 0; i < CUDA_MARKS; i++)
+    for (size_t i = 0; i <= CUDA_SAVED; i++)
         if (d->marks[i]) d->driver->cuEventDestroy(d->marks[i]);
     if (d->stream) d->driver->cuStreamDestroy(d->stream);
     d->driver->cuDevicePrimaryCtxRelease(d->id);

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #define CUDA_MODULES 32
-#define CUDA_MARKS   4
+#define CUDA_MARKS   4 /* of forward, */
+#define CUDA_SAVED   4 /* and one behind the last copy of cuda_kv_save */
 
 struct cuda_device {
     const struct cuda_driver *driver;
@@ -18,10 +19,11 @@ struct cuda_device {
     unsigned number;
     CUcontext context;
     CUstream stream; /* of forward */
-    CUevent marks[CUDA_MARKS];
+    CUevent marks[CUDA_MARKS + 1];
     CUmodule modules[CUDA_MODULES];
     char name[96]; /* "NVIDIA H100 …, sm_90"; of one among several, with its number */
     int processors;
+    int pitch;      /* between rows that one call copies, at most */
     unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it; code of sm_90a */
 };
 
@@ -59,7 +61,7 @@ void cuda_connect(const struct cuda_device *d, const struct cuda_device *other);
 /* Wait for all work of the stream. */
 int cuda_wait(const struct cuda_device *d);
 
-/* Set mark @i < CUDA_MARKS behind the work of the stream; wait for the work before it. */
+/* Set mark @i behind the work of the stream; wait for the work before it. */
 int cuda_mark(const struct cuda_device *d, unsigned i);
 int cuda_wait_mark(const struct cuda_device *d, unsigned i);
 

@@ -26,6 +26,7 @@
     X(cuMemcpyHtoDAsync)                                                                                               \
     X(cuMemcpyDtoHAsync)                                                                                               \
     X(cuMemcpyPeerAsync)                                                                                               \
+    X(cuMemcpy2DAsync)                                                                                                 \
     X(cuCtxEnablePeerAccess)                                                                                           \
     X(cuStreamCreate)                                                                                                  \
     X(cuStreamDestroy)                                                                                                 \

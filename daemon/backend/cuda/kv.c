@@ -82,25 +82,42 @@ void cuda_kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src,
     report(x, r);
 }
 
-/* Copy a device's part of one block, to @out or from @in, in a stream of the call's own: forward may be running. */
-static int copy_part(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
+/* Start to copy a device's part of one block, to @out or from @in: all layers with one call, if their distance is not
+ * too large for that. */
+static int start_copy(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in,
+                      CUstream stream)
 {
     const struct cuda_driver *d = c->device.driver;
     const struct cuda_kv_part *part = &c->kv[group];
+    const size_t apart = c->host->kv[group].blocks * part->stride;
+    const uint32_t rows = apart <= (size_t)c->device.pitch ? part->layers : 1;
+    int r = 0;
+    for (uint32_t l = 0; !r && l < part->layers; l += rows) {
+        const CUdeviceptr at = (CUdeviceptr)part->mem + l * apart + block * part->stride;
+        const size_t host = part->at + l * part->bytes;
+        CUDA_MEMCPY2D a = {.WidthInBytes = part->bytes, .Height = rows};
+        a.srcMemoryType = out ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        a.dstMemoryType = out ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        a.srcDevice = a.dstDevice = at;
+        a.srcHost = in + host;
+        a.dstHost = out + host;
+        a.srcPitch = out && rows > 1 ? apart : part->bytes;
+        a.dstPitch = out || rows == 1 ? part->bytes : apart;
+        r = cuda_result(&c->device, d->cuMemcpy2DAsync(&a, stream), "copy of a KV block");
+    }
+    return r;
+}
+
+/* Copy it in a stream of the call's own: forward may be running. */
+static int copy_part(const struct cuda *c, uint32_t group, uint32_t block, uint8_t *out, const uint8_t *in)
+{
+    const struct cuda_driver *d = c->device.driver;
     CUstream stream;
-    if (!part->layers) return 0;
+    if (!c->kv[group].layers) return 0;
     int r = cuda_device_use(&c->device);
     if (!r) r = cuda_result(&c->device, d->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "no stream");
     if (r) return r;
-    for (uint32_t l = 0; !r && l < part->layers; l++) {
-        const size_t from = ((size_t)l * c->host->kv[group].blocks + block) * part->stride;
-        const CUdeviceptr at = (CUdeviceptr)part->mem + from;
-        const size_t host = part->at + l * part->bytes;
-        r = cuda_result(&c->device,
-                        out ? d->cuMemcpyDtoHAsync(out + host, at, part->bytes, stream)
-                            : d->cuMemcpyHtoDAsync(at, in + host, part->bytes, stream),
-                        "copy of a KV block");
-    }
+    r = start_copy(c, group, block, out, in, stream);
     if (!r) r = cuda_result(&c->device, d->cuStreamSynchronize(stream), "copy of a KV block");
     d->cuStreamDestroy(stream);
     return r;
@@ -140,6 +157,34 @@ void cuda_kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t
 {
     struct cuda_backend *x = (struct cuda_backend *)b;
     if (atomic_load(&x->alone)) kv_memory_release(&x->host.kv[group], first, n);
+}
+
+/* In the stream of forward and kv_copy, which come behind it. */
+int cuda_kv_save(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    const struct cuda_backend *x = (const struct cuda_backend *)b;
+    int r = 0;
+    if (atomic_load(&x->alone) || atomic_load(&x->failed)) return cuda_kv_read(b, group, block, out);
+    for (uint32_t i = 0; !r && i < x->n; i++) {
+        const struct cuda *c = &x->devices[i];
+        r = cuda_device_use(&c->device);
+        if (!r) r = start_copy(c, group, block, out, NULL, c->device.stream);
+        if (!r) r = cuda_mark(&c->device, CUDA_SAVED);
+    }
+    return r;
+}
+
+int cuda_kv_saved(struct backend *b)
+{
+    const struct cuda_backend *x = (const struct cuda_backend *)b;
+    int r = 0;
+    if (atomic_load(&x->alone)) return 0;
+    if (atomic_load(&x->failed)) return error_say(-EIO, "the GPU has failed (%s)", x->name);
+    for (uint32_t i = 0; !r && i < x->n; i++) {
+        r = cuda_device_use(&x->devices[i].device);
+        if (!r) r = cuda_wait_mark(&x->devices[i].device, CUDA_SAVED);
+    }
+    return r;
 }
 
 /* Memory that one device has pinned is pinned for all: they share the address space. */

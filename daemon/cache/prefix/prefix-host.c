@@ -109,3 +109,24 @@ void prefix_host_drop(struct prefix *p, struct prefix_node *n)
     set_slot(p, n, KV_NO_BLOCK);
     changed(p, n);
 }
+
+/* A node with one of these slots; NULL: there is none from entry *at of the table on. */
+static struct prefix_node *next_of(const struct prefix *p, const bool *slots, uint64_t *at)
+{
+    for (; *at <= p->ids.mask; ++*at)
+        for (struct table_link *l = p->ids.slots[*at]; l; l = l->next) {
+            struct prefix_node *n = NODE_OF(l, by_id);
+            if (prefix_host_slot(n) != KV_NO_BLOCK && slots[n->host->slot]) return n;
+        }
+    return NULL;
+}
+
+void prefix_host_lost(struct prefix *p, const bool *slots)
+{
+    uint64_t at = 0;
+    for (struct prefix_node *n; (n = next_of(p, slots, &at));) {
+        if (!n->on_disk && n->block == KV_NO_BLOCK) prefix_ghost_add(p, n);
+        prefix_host_drop(p, n);
+        prefix_node_prune(p, n);
+    }
+}

@@ -18,3 +18,6 @@ typedef bool (*prefix_host_fn)(void *ctx, const struct prefix_info *info, uint8_
 /* Evicted blocks are kept in the slots of @pool from now on, which must outlive the index. Before any node, and in an
  * index without states. @on_evict (NULL: none) is called as by prefix_evict for each node that loses its slot. */
 void prefix_add_host(struct prefix *p, struct kv_pool *pool, prefix_host_fn copy, prefix_evict_fn on_evict, void *ctx);
+
+/* What the slots have is lost, of which @slots [slots of the pool] is true: their nodes lose them. */
+void prefix_host_lost(struct prefix *p, const bool *slots);

@@ -14,6 +14,7 @@
  *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
  *   processors=N      multiprocessors, 4 if not given
+ *   pitch=N           bytes between rows that one call copies, at most; all if not given
  *   order=N           of the threads of emulated kernels: emulated_order()
  *
  * fake_cuda_set takes new settings; fake_cuda_calls counts the calls since then, fake_cuda_live what is allocated,
@@ -24,6 +25,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,7 @@ void fake_cuda_forget(void);
 static struct {
     char name[64];
     long at, code, calls, of_name, live;
-    long major, version, devices, ptx, processors;
+    long major, version, devices, ptx, processors, pitch;
     size_t memory;
     bool forever, lost;
     void *real;
@@ -107,6 +109,7 @@ static void set(const char *s)
     if (sscanf(s, "devices=%ld", &fake.devices) == 1 && fake.devices > DEVICES) fake.devices = DEVICES;
     sscanf(s, "ptx=%ld", &fake.ptx);
     sscanf(s, "processors=%ld", &fake.processors);
+    sscanf(s, "pitch=%ld", &fake.pitch);
     if (emulated_order && sscanf(s, "order=%u", &order) == 1) emulated_order(order);
     if (sscanf(s, "memory=%zu", &fake.memory) == 1) fake.memory <<= 20;
     if (sscanf(s, "real=%4095[^,]", file) == 1) fake.real = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -281,6 +284,19 @@ static CUresult copy(void *to, const void *from, size_t n, CUstream s, int other
     return work(CUDA_SUCCESS);
 }
 
+/* Rows, in stream @s, to the host or from there. */
+static CUresult copy_rows(const CUDA_MEMCPY2D *a, CUstream s)
+{
+    const bool out = a->srcMemoryType == CU_MEMORYTYPE_DEVICE;
+    char *to = out ? a->dstHost : (void *)a->dstDevice;
+    const char *from = out ? (const void *)a->srcDevice : a->srcHost;
+    CUresult e = CUDA_SUCCESS;
+    if (a->WidthInBytes > a->srcPitch || a->WidthInBytes > a->dstPitch) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; !e && i < a->Height; i++)
+        e = copy(to + i * a->dstPitch, from + i * a->srcPitch, a->WidthInBytes, s, current);
+    return e;
+}
+
 static CUresult copy_peer(void *to, CUcontext c, const void *from, CUcontext other, size_t n, CUstream s)
 {
     const int source = (int)((struct context *)(void *)other - contexts);
@@ -324,6 +340,7 @@ static CUresult follow(CUstream s, const struct event *e)
 static int attribute(CUdevice_attribute a)
 {
     if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return (int)fake.major;
+    if (a == CU_DEVICE_ATTRIBUTE_MAX_PITCH) return fake.pitch ? (int)fake.pitch : INT32_MAX;
     return a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? (int)fake.processors : 0;
 }
 
@@ -496,6 +513,7 @@ FUNCTION(cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t n, CUstream s), 
          copy(to, (const void *)from, n, s, current))
 FUNCTION(cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext c, CUdeviceptr from, CUcontext o, size_t n, CUstream s),
          (to, c, from, o, n, s), copy_peer((void *)to, c, (const void *)from, o, n, s))
+FUNCTION(cuMemcpy2DAsync, (const CUDA_MEMCPY2D *a, CUstream s), (a, s), copy_rows(a, s))
 FUNCTION(cuStreamCreate, (CUstream * s, unsigned f), (s, f), made(s, &contexts[current].stream))
 FUNCTION(cuStreamDestroy, (CUstream s), (s), counted(-1))
 FUNCTION(cuStreamSynchronize, (CUstream s), (s), synchronize(s))

@@ -227,6 +227,30 @@ static void test_disk(void **state)
     end();
 }
 
+/* What slots have is lost: nodes that are nowhere else leave the index, others only host memory. */
+static void test_lost(void **state)
+{
+    struct prefix_node *n[3] = {NULL};
+    bool lost[SLOTS] = {false};
+    int32_t tokens[3 * KV_BLOCK];
+    struct prefix_info info;
+    begin(SLOTS, 0);
+    for (int i = 0; i < 3; i++) {
+        n[i] = add(i ? n[i - 1] : NULL, 10 + i, 1);
+        fixture_fill(tokens + i * KV_BLOCK, KV_BLOCK, 10 + i);
+    }
+    assert_true(prefix_disk_begin_write(h.rig.p, false, 0, &info));
+    prefix_disk_written(h.rig.p, info.id);
+    evict(3);
+    lost[slot_of(n[0])] = lost[slot_of(n[2])] = true;
+    prefix_host_lost(h.rig.p, lost);
+    prefix_check(h.rig.p);
+    const struct prefix_match m = fixture_find(&h.rig, tokens, 3 * KV_BLOCK);
+    assert_true(m.n_disk == 2 * KV_BLOCK && m.miss == PREFIX_EVICTED);
+    assert_true(slot_of(n[0]) == KV_NO_BLOCK && slot_of(n[1]) != KV_NO_BLOCK && blocks_host(1) == 1);
+    end();
+}
+
 /* A partial node that a longer one covers leaves host memory, too. */
 static void test_covered(void **state)
 {
@@ -350,10 +374,10 @@ static void test_random_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_namespaces), cmocka_unit_test(test_who_gives),
-        cmocka_unit_test(test_chain),          cmocka_unit_test(test_not_kept),   cmocka_unit_test(test_disk),
-        cmocka_unit_test(test_covered),        cmocka_unit_test(test_windows),    cmocka_unit_test(test_random),
-        cmocka_unit_test(test_random_windows),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_namespaces),     cmocka_unit_test(test_who_gives),
+        cmocka_unit_test(test_chain),          cmocka_unit_test(test_not_kept),       cmocka_unit_test(test_disk),
+        cmocka_unit_test(test_covered),        cmocka_unit_test(test_lost),           cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_random_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_confi
     if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);
     for (uint32_t g = 1; r == 0 && g < c->n_groups; g++)
         r = prefix_add_window(c->prefix, c->pools[g], s->groups[g].window);
-    if (r == 0) r = host_pool_new(c, t->host_bytes);
+    if (r == 0) r = host_pool_new(c, t->host_bytes, jobs);
     if (r == 0 && c->state) prefix_add_states(c->prefix, c->pools[c->state], spill_state_evicting, c);
     return r < 0 ? r : spill_new(c, t, jobs);
 }
@@ -34,7 +34,6 @@ void kv_cache_free(struct kv_cache *c, uint64_t until)
 static uint32_t evict(struct kv_cache *c, uint32_t group, uint32_t blocks)
 {
     if (group && group == c->state) return prefix_state_evict(c->prefix, blocks);
-    host_pool_shrink(c);
     return group ? prefix_window_evict(c->prefix, group, blocks, spill_evicting, c)
                  : prefix_evict(c->prefix, blocks, spill_evicting, c);
 }

@@ -213,7 +213,7 @@ void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
 {
     struct spill *t = c->spill;
     spill_open(c);
-    if (t->last_step != steps) host_pool_settle(c);
+    host_pool_turn(c, t->last_step != steps);
     if (t->disk && !c->stopping) trim(c, now);
     bool idle = now - idle_since(t, now, steps) >= IDLE_USEC;
     spill_states_turn(c, now, idle);

@@ -163,9 +163,9 @@ struct backend_ops {
     /* Give the memory of @n blocks from @first on back to the system, as far as possible. Their content is lost: until
      * they are written again, a read returns zeros or the old bytes. */
     void (*kv_release)(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
-    /* Take @bytes (> 0) of host memory that kv_read and kv_write copy to and from without another copy between; give it
-     * back, unless @p is NULL. NULL: the blocks are in host memory themselves. 0, *out is the caller's, who calls
-     * host_free before the backend is freed; -ENOMEM or -EIO and the error message. */
+    /* Take @bytes (> 0) of host memory that kv_read and kv_write copy to and from without another copy between, from
+     * any thread; give it back, unless @p is NULL. NULL: the blocks are in host memory themselves. 0, *out is the
+     * caller's, who calls host_free before the backend is freed; -ENOMEM or -EIO and the error message. */
     int (*host_alloc)(struct backend *b, size_t bytes, void **out);
     void (*host_free)(struct backend *b, void *p);
     /* As kv_read, to memory of host_alloc, but *out has the payload only when kv_saved, which any thread may call, has

@@ -172,10 +172,13 @@ static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32
 
 static int host_alloc(struct backend *b, size_t bytes, void **out)
 {
-    if (counting.pieces >= (uint64_t)counting_host) return error_say(-ENOMEM, "no pinned memory");
+    pthread_mutex_lock(&saving);
+    const bool more = counting.pieces < (uint64_t)counting_host;
+    counting.pieces += more;
+    pthread_mutex_unlock(&saving);
+    if (!more) return error_say(-ENOMEM, "no pinned memory");
     *out = malloc(bytes);
     if (!*out) abort();
-    counting.pieces++;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "tests/backend/counting.h"
 #include "tests/engine/harness.h"
 #include <stdio.h>
+#include <unistd.h>
 
 #define DOCS  6
 #define BLOCK (2 * 32 * 2 * 2 * 16 * 2) /* bytes of a block of the harness's model */
@@ -174,6 +175,31 @@ static void test_no_memory(void **state)
     harness_stop(h);
 }
 
+/* Memory is taken before there is need, when the device's blocks become few; with @limit pieces at most. */
+static void grow(struct harness *h, int limit)
+{
+    struct answer *a;
+    const long long piece = 16 << 20;
+    counting_host = limit;
+    start(h, 40, 4 * piece / BLOCK);
+    ask(h, 0, 1000, &a);
+    assert_int_equal(harness_status(h, 0, "kv_host_taken_bytes"), piece);
+    assert_int_equal(harness_status(h, 0, "kv_host_bytes"), 4 * piece);
+    for (unsigned i = 1; i < DOCS; i++) ask(h, i, 1000, &a);
+    while (harness_status(h, 0, limit > 1 ? "kv_host_taken_bytes" : "kv_host_bytes") != (limit > 1 ? 2 : 1) * piece)
+        usleep(1000);
+    assert_int_equal(harness_status(h, 0, "kv_host_bytes"), (limit > 1 ? 4 : 1) * piece);
+    check(h);
+    harness_stop(h);
+    assert_int_equal(counting.pieces, 0);
+}
+
+static void test_growing(void **state)
+{
+    grow(*state, 1000);
+    grow(*state, 1);
+}
+
 /* Layers with a window have blocks of their own, of which a node may lack some. */
 static void test_windows(void **state)
 {
@@ -252,7 +278,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, harness_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_all_comes_back), TEST(test_two_users), TEST(test_disk_behind_it), TEST(test_after_a_failure),
-        TEST(test_no_memory),      TEST(test_windows),   TEST(test_sizes),
+        TEST(test_no_memory),      TEST(test_growing),   TEST(test_windows),        TEST(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

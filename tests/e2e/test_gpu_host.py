@@ -91,7 +91,7 @@ def test_the_kernel_pins_no_more(homes, small):
     """The memory of a piece is missing: the daemon does without, and says so."""
     want = on_cpu(homes, small)
     h = homes(small)
-    d = start(h, "--kv-bytes", "300K", "--cache-bytes", 0, settings="fail1=cuMemHostAlloc:4:2")
+    d = start(h, "--kv-bytes", "300K", "--cache-bytes", 0, settings="fail1=cuMemHostAlloc:3:2")
     first = turn(h, DOC)
     fill(h)
     assert (first.bits, turn(h, THEN).bits) == (want[0].bits, want[1].bits)

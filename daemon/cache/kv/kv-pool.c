@@ -9,14 +9,14 @@ struct kv_pool {
     uint32_t *refs; /* [n] references */
     uint32_t *free; /* [n_free] a stack: the block that became free last is most likely in the CPU's cache */
     bool *used;     /* [n] taken since the last sweep over the block */
-    uint32_t n, n_free;
+    uint32_t n, n_free, made;
 };
 
 int kv_pool_new(struct kv_pool **out, uint32_t blocks)
 {
     struct kv_pool *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;
-    p->n = p->n_free = blocks;
+    p->n = p->n_free = p->made = blocks;
     p->refs = calloc(blocks ? blocks : 1, sizeof(*p->refs));
     p->free = calloc(blocks ? blocks : 1, sizeof(*p->free));
     p->used = calloc(blocks ? blocks : 1, sizeof(*p->used));
@@ -73,7 +73,8 @@ void kv_pool_limit(struct kv_pool *p, uint32_t blocks)
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_free; i++)
         if (p->free[i] < blocks) p->free[n++] = p->free[i];
-    assert(blocks <= p->n && p->n_free - n == p->n - blocks);
+    assert(blocks <= p->made && (blocks >= p->n || p->n_free - n == p->n - blocks));
+    for (uint32_t i = p->n; i < blocks; i++) p->free[n++] = i;
     p->n_free = n;
     p->n = blocks;
 }

@@ -23,7 +23,8 @@ void kv_pool_ref(struct kv_pool *p, uint32_t id);
 void kv_pool_unref(struct kv_pool *p, uint32_t id);
 /* The number of references on the block; 0: it is free. */
 uint32_t kv_pool_refs(const struct kv_pool *p, uint32_t id);
-/* There are only @blocks blocks any more; the others, which are free, are not handed out. */
+/* There are @blocks blocks from now on, at most as many as were made: more free ones, or less, if the others are free.
+ */
 void kv_pool_limit(struct kv_pool *p, uint32_t blocks);
 /* The number of blocks, used and free. */
 uint32_t kv_pool_total(const struct kv_pool *p);

@@ -120,7 +120,7 @@ static void test_sweep(void **state)
     kv_pool_free(p);
 }
 
-/* Fewer blocks: the others are handed out no more, those in use stay. */
+/* Fewer blocks, and more again: those in use stay, the others are handed out as there are. */
 static void test_limit(void **state)
 {
     struct kv_pool *p = NULL;
@@ -135,7 +135,16 @@ static void test_limit(void **state)
     assert_int_equal(kv_pool_take(p, &id), 0);
     assert_int_equal(id, 2);
     assert_int_equal(kv_pool_take(p, &id), -ENOBUFS);
-    for (uint32_t i = 0; i < 5; i++) kv_pool_unref(p, i);
+    kv_pool_limit(p, 7);
+    assert_int_equal(kv_pool_free_blocks(p), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(kv_pool_take(p, &id), 0);
+        assert_in_range(id, 5, 6);
+    }
+    assert_int_equal(kv_pool_take(p, &id), -ENOBUFS);
+    for (uint32_t i = 0; i < 7; i++) kv_pool_unref(p, i);
+    kv_pool_limit(p, N);
+    assert_int_equal(kv_pool_free_blocks(p), N);
     kv_pool_limit(p, 0);
     assert_int_equal(kv_pool_take(p, &id), -ENOBUFS);
     kv_pool_free(p);

@@ -55,6 +55,7 @@ GATEWAY = FIRST + 3
 CTX, DIM = 512, 64
 DISK = 64  # MiB
 SECONDS = 2  # between two samples
+HOST = "1M"  # behind a GPU: less than the KV pool has, so that blocks also go on to the disk
 REPLAYERS = 6
 CONF = ("queue = 64\nspeculate = auto\nsession-count = 400\n", "queue = 48\nspeculate = lookup\nsession-count = 300\nsession-ttl = 1h\n")
 TEMPLATE = (
@@ -141,7 +142,7 @@ def sample(d):
     return {"rss": fields["VmRSS"], "anon": fields["RssAnon"], "pss": pss, "vm": fields["VmSize"], "threads": fields["Threads"], "fds": len(os.listdir(proc / "fd")),
             "cache_files": cache_n, "cache_bytes": cache_bytes, "state_files": state_n, "state_bytes": state_bytes,
             "isa": s.get("isa"), "sessions": s.get("sessions"), "requests": s.get("requests"), "evictions": s.get("cache", {}).get("evictions"),
-            "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
+            "blocks_host": s.get("cache", {}).get("blocks_host"), "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
             "disk_damaged": s.get("cache", {}).get("disk_damaged"), "drafted": s.get("speculation", {}).get("drafted"),
             "accepted": s.get("speculation", {}).get("accepted")}
 
@@ -248,7 +249,8 @@ def left_out(o):
 
 def soak(o, place):
     """The samples, what the users have counted, the faults, and the status of the daemon."""
-    d = Daemon(place, "home", o.build, "--draft", place / "draft.gguf", "--parallel", "6", "--kv-bytes", "1536K", "--cache-bytes", "3M",
+    host = [] if o.device == "cpu" else ["--kv-host-bytes", HOST]
+    d = Daemon(place, "home", o.build, *host, "--draft", place / "draft.gguf", "--parallel", "6", "--kv-bytes", "1536K", "--cache-bytes", "3M",
                "--batch-tokens", "64", "--media-cache", "64K", "--vector-cache", "64K", "--client-bytes", "64M", "--session-bytes", "4M",
                "--idle-exit", "0", preload=o.preload, device=o.device)
     users, samples, faults = [], [], None
@@ -371,7 +373,8 @@ def report(o, samples, users, faults, whole, log):
         print(f"  e.g. {kind} {how}: {message}")
     last = samples[-1]
     print("faults:", ", ".join(f"{k} {n}" for k, n in sorted(faults.items())) or "none")
-    print("daemon:", ", ".join(f"{k} {last[k]}" for k in ("evictions", "preemptions", "disk_written", "disk_read", "disk_damaged", "drafted", "accepted")))
+    counted = ("evictions", "blocks_host", "preemptions", "disk_written", "disk_read", "disk_damaged", "drafted", "accepted")
+    print("daemon:", ", ".join(f"{k} {last[k]}" for k in counted if last[k] is not None))
     print("minute: resident KiB (anonymous), descriptors, files, sessions")
     for k in range(0, len(samples), max(1, len(samples) // 24)):
         x = samples[k]

@@ -5,9 +5,11 @@
  * only this kernel writes to the layer's blocks, and only the token's own slot. In cuda_apart_*, of larger heads, V of
  * a block takes the place of K as soon as its scores are computed. These kernels are of sm_90 alone, as cuda_plain_*.
  */
+#include "kernels/cuda/alone.cuh"
 #include "kernels/cuda/attn-pairs.cuh"
-#include "kernels/cuda/bulk.cuh"
-#include "kernels/cuda/join.cuh"
+
+__shared__ static struct joining joining[BLOCKS][CUDA_WARP];
+__shared__ static float largest[BLOCKS];
 
 /* Bring the KV blocks of the tile and head into the L2 cache. */
 __device__ static inline void prefetch(const struct cuda_attn &a, const struct cuda_tile &t)
@@ -73,34 +75,6 @@ __device__ static inline void fetch_values(const struct cuda_attn &a, const stru
     }
 }
 
-/* What a CTA reads before it waits: about the token, its slot, which may be in the tile, and its angles. */
-struct early {
-    bool own, one;     /* one: the token has one part */
-    uint32_t slot, at; /* at: its block's number in the tile */
-    const uint8_t *block;
-    const float *cs; /* in shared memory */
-};
-
-__device__ static inline struct early read_early(const struct cuda_decode &a, const struct cuda_tile &t,
-                                                 struct steps &x, float *cs)
-{
-    const struct cuda_token token = a.heads.token[t.token];
-    const struct cuda_seen seen = a.attn.seen[t.token];
-    const float *from = (t.sinks ? a.heads.sink_cs : a.heads.cs) + (uint64_t)t.token * a.heads.rot;
-    struct early e;
-    x.first = t.from;
-    x.begin = t.sinks ? 0 : seen.begin;
-    x.end = t.sinks ? t.to : min(seen.end, t.to);
-    e.one = seen.parts == 1;
-    e.own = !t.sinks && t.to == seen.end;
-    e.slot = token.pos % CUDA_WARP;
-    e.at = (token.pos - t.from) / CUDA_WARP;
-    e.block = kv_block(a.attn.kv, token.block[a.heads.group], blockIdx.y);
-    e.cs = cs;
-    for (uint32_t i = threadIdx.x; i < a.heads.rot; i += blockDim.x) cs[i] = from[i];
-    return e;
-}
-
 /* The tile's queries, and K and V of its token, if the tile has it: they go to their block, and K to its copy. V too,
  * if it is there; else it stays where it is. */
 template <bool APART>
@@ -136,66 +110,6 @@ __device__ static inline void put_value(const struct cuda_decode &a, const struc
     store(a.heads, h, x.near + e.at * x.step, e.slot, false);
 }
 
-/* --- results --- */
-
-/* The result of dim @d of row @r. */
-__device__ static inline void put(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
-                                  struct one_dim y)
-{
-    const struct cuda_merge &to = a.merge;
-    const uint32_t head = blockIdx.y * a.attn.group + r, dim = a.attn.dim;
-    if (to.sink_scores) join_one(y, {to.sink_scores[head], 1.0f, 0.0f}, true);
-    const float v = y.o / y.x.l;
-    if (to.f) to.f[((uint64_t)t.token * a.attn.heads + head) * dim + d] = v;
-    if (to.q.q) quantize(to.q, t.token, a.attn.heads * dim, (head * dim + d) / CUDA_WARP, v);
-}
-
-/* All parts of the token and KV head are there. The CTA that sees this is the last; it sets the counter back. */
-__device__ static inline bool is_last(const struct cuda_decode &a, const struct cuda_tile &t)
-{
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t *done = a.done + t.token * a.attn.kv_heads + blockIdx.y;
-        last = atomicAdd(done, 1) + 1 == a.attn.seen[t.token].parts;
-        if (last) *done = 0;
-        __threadfence();
-    }
-    __syncthreads();
-    return last;
-}
-
-/* What becomes of the result of dim @d of row @r. */
-__device__ static inline void give(const struct cuda_decode &a, const struct cuda_tile &t, uint32_t r, uint32_t d,
-                                   const struct result &v, bool one)
-{
-    struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
-    if (!one) {
-        leave(a.attn, t, r, d, v);
-        return;
-    }
-    join_one(y, v, v.l > 0.0f);
-    put(a, t, r, d, y);
-}
-
-/* Merge the parts, if the CTA is the last one that left some. */
-__device__ static inline void put_all(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &x)
-{
-    if (!is_last(a, t)) return;
-    const struct cuda_seen seen = a.attn.seen[t.token];
-    const uint32_t all = x.rows * a.attn.dim, head = blockIdx.y * a.attn.group;
-    for (uint32_t from = 0; from < all; from += blockDim.x) {
-        const uint32_t i = min(from + threadIdx.x, all - 1), r = i / a.attn.dim, d = i % a.attn.dim;
-        struct one_dim y = {{0.0f, 0.0f, false}, 0.0f};
-        if (seen.parts <= FEW)
-            join_few(a.merge, seen, head + r, d, y);
-        else
-            join_all(a.merge, seen, head, x.rows, r, d, y);
-        if (from + threadIdx.x < all) put(a, t, r, d, y);
-    }
-}
-
 template <int type> __device__ static inline void decode(const struct cuda_decode &a)
 {
     const struct cuda_tile t = a.attn.tiles[blockIdx.x];
@@ -210,7 +124,7 @@ template <int type> __device__ static inline void decode(const struct cuda_decod
         const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
         give(a, t, r, d, chain<type>(a.attn, t, x, r, d), one);
     }
-    if (!one) put_all(a, t, x);
+    if (!one) put_all(a, t, joint_of(joining[0], largest, NULL, 0, x.rows, a.attn.dim), x.rows);
 }
 
 /* Shared memory: start_decode() of daemon/backend/cuda/attention.c. @plain: cuda_is_plain(). */
@@ -243,7 +157,9 @@ template <int type, bool plain, bool APART> __device__ static inline void near(c
         const uint32_t r = i / a.attn.dim, d = i % a.attn.dim;
         give(a, t, r, d, {x.ends[r].x, x.ends[r].y, x.queries[r * ((a.attn.dim + 3) / 4 * 4) + d]}, e.one);
     }
-    if (!e.one) put_all(a, t, x);
+    if (e.one) return;
+    const uint32_t bytes = a.attn.width / CUDA_WARP * x.step;
+    put_all(a, t, joint_of(joining[0], largest, x.near, bytes, x.rows, a.attn.dim), x.rows);
 }
 
 #define DECODE(name, type)                                                                                             \

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Parts of an attention's result, which lie in memory, are joined: the merge of kernels.h, a thread for each dim. */
+/* Parts of an attention's result, which lie in memory, are joined: the merge of kernels.h, a thread for each two dims.
+ * The code is short since few CTAs run it: to fetch it would take longer than to compute. */
 #include "kernels/cuda/attn.cuh"
-
-#define PARTS 16 /* that a thread reads at once */
-#define FEW   4  /* parts that are joined without a look at their factors before */
 
 /* The running result of a merge, of one dim. */
 struct one_dim {
@@ -25,88 +23,134 @@ __device__ static inline void join_one(struct one_dim &y, const struct result &p
     if (valid) y.x = x, y.o = o;
 }
 
-/* Join few parts of dim @d of head @head, which lie in memory: all are read at once. */
-__device__ static inline void join_few(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
-                                       uint32_t d, struct one_dim &y)
-{
-    struct result part[FEW];
-#pragma unroll
-    for (uint32_t i = 0; i < FEW; i++) {
-        const uint64_t at = (uint64_t)(seen.row + min(i, seen.parts - 1)) * a.heads + head;
-        part[i] = {__ldcg(a.m + at), __ldcg(a.l + at), __ldcg(a.o + at * a.dim + d)};
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < FEW; i++) join_one(y, part[i], i < seen.parts && part[i].l > 0.0f);
-}
-
 /* A part, as it joins those before it: the factor of what these gave, and its own. l is 0 where there is none. */
 struct alignas(16) joining {
     float before, own, l, unused;
 };
 
-/* Of up to 32 parts of each row; their largest score and those of the parts before. */
-__shared__ static struct joining joining[CUDA_WARP / 2][CUDA_WARP];
-__shared__ static float largest_of[CUDA_WARP / 2];
+/* What a CTA needs in shared memory to join parts. */
+struct joint {
+    struct joining *of; /* [rows][CUDA_WARP] parts that are joined at once; */
+    float *largest;     /* [rows] their largest score and those of the parts before */
+    float *copies;      /* [most][outputs that are joined at once]; NULL: they are read where they are */
+    uint32_t most;      /* parts, at most CUDA_WARP */
+};
 
-/* Find these of row @r, of head @head and the parts from @first on. By one warp. */
-__device__ static inline void find_joining(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
-                                           uint32_t r, uint32_t first)
+/* Outputs, rows times dims, that a CTA joins at once. */
+__device__ static inline uint32_t joined_at_once(uint32_t all)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, part = first + lane;
-    const uint64_t at = (uint64_t)(seen.row + min(part, seen.parts - 1)) * a.heads + head;
-    const float m = __ldcg(a.m + at), l = __ldcg(a.l + at), start = first ? largest_of[r] : NOTHING;
-    const bool valid = part < seen.parts && l > 0.0f;
-    float top = valid && m > start ? m : start;
-#pragma unroll
+    return min(all, 2 * blockDim.x);
+}
+
+/* @copies: @bytes of shared memory for copies. */
+__device__ static inline struct joint joint_of(struct joining *of, float *largest, void *copies, uint32_t bytes,
+                                               uint32_t rows, uint32_t dim)
+{
+    const uint32_t most = bytes / (joined_at_once(rows * dim) * (uint32_t)sizeof(float));
+    struct joint x = {of, largest, NULL, CUDA_WARP};
+    if (most && dim % 4 == 0) x.copies = (float *)copies, x.most = min(most, (uint32_t)CUDA_WARP);
+    return x;
+}
+
+/* Start to copy @n parts, each of @outputs, which are @step from each other at @o. */
+__device__ static inline void copy_parts(float *to, const float *o, uint64_t step, uint32_t n, uint32_t outputs)
+{
+    const uint32_t warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP, warps = blockDim.x / CUDA_WARP;
+#pragma unroll 1
+    for (uint32_t p = warp; p < n; p += warps)
+#pragma unroll 1
+        for (uint32_t i = 4 * lane; i < outputs; i += 4 * CUDA_WARP) copy16(to + p * outputs + i, o + p * step + i);
+}
+
+/* How the lane's part with the largest score @m and the sum @l joins those of the lanes before, if it is @valid; @top:
+ * the largest score of all before these, then of these, too. By a warp. */
+__device__ static inline struct joining joining_of(float m, float l, bool valid, float &top)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+    float most = valid && m > top ? m : top;
+#pragma unroll 1
     for (uint32_t h = 1; h < CUDA_WARP; h *= 2) {
-        const float other = __shfl_up_sync(ALL, top, h);
-        if (lane >= h && other > top) top = other;
+        const float other = __shfl_up_sync(ALL, most, h);
+        if (lane >= h && other > most) most = other;
     }
-    const float other = __shfl_up_sync(ALL, top, 1), before = lane ? other : start;
-    joining[r][lane] = {exp_(before - top), exp_(m - top), valid ? l : 0.0f, 0.0f};
-    if (lane == CUDA_WARP - 1) largest_of[r] = top;
+    const float other = __shfl_up_sync(ALL, most, 1), before = lane ? other : top;
+    top = __shfl_sync(ALL, most, CUDA_WARP - 1);
+    return {exp_(before - most), exp_(m - most), valid ? l : 0.0f, 0.0f};
 }
 
-/* Read @o of PARTS parts from @first on, of dim @d of head @head. */
-__device__ static inline void read_parts(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
-                                         uint32_t d, uint32_t first, float o[PARTS])
+/* Find how @n parts of head @head, row @r, from @first on join. By one warp. */
+__device__ static inline void find_joining(const struct cuda_merge &a, const struct cuda_seen &seen,
+                                           const struct joint &x, uint32_t head, uint32_t r, uint32_t first, uint32_t n)
 {
+    const uint32_t lane = threadIdx.x % CUDA_WARP, part = first + min(lane, n - 1);
+    const uint64_t at = (uint64_t)(seen.row + part) * a.heads + head;
+    const float m = __ldcg(a.m + at), l = __ldcg(a.l + at);
+    float top = first ? x.largest[r] : NOTHING;
+    x.of[r * CUDA_WARP + lane] = joining_of(m, l, lane < n && l > 0.0f, top);
+    __syncwarp(); /* all have read it */
+    if (lane == 0) x.largest[r] = top;
+}
+
+/* A part joins: its value of a dim is @more. */
+__device__ static inline void join_next(const struct joining &x, float more, struct one_dim &y)
+{
+    const float l = y.x.any ? fma_(x.l, x.own, y.x.l * x.before) : x.l;
+    const float sum = y.x.any ? fma_(more, x.own, y.o * x.before) : more;
+    if (x.l > 0.0f) y.x.l = l, y.o = sum, y.x.any = true;
+}
+
+/* @n parts of two outputs join, @step from each other at @o; @j: the first of them. */
+template <bool COPIED>
+__device__ static inline void join_parts(const struct joining *const j[2], const float *const o[2], uint64_t step,
+                                         uint32_t n, struct one_dim y[2])
+{
+#pragma unroll 2
+    for (uint32_t i = 0; i < n; i++) {
 #pragma unroll
-    for (uint32_t i = 0; i < PARTS; i++)
-        if (first + i < seen.parts)
-            o[i] = __ldcg(a.o + ((uint64_t)(seen.row + first + i) * a.heads + head) * a.dim + d);
-}
-
-/* They join; @j: the first of them. */
-__device__ static inline void join_parts(const struct joining *j, const float o[PARTS], struct one_dim &y)
-{
-#pragma unroll
-    for (uint32_t i = 0; i < PARTS; i++) {
-        const struct joining x = j[i];
-        if (!(x.l > 0.0f)) continue;
-        y.x.l = y.x.any ? fma_(x.l, x.own, y.x.l * x.before) : x.l;
-        y.o = y.x.any ? fma_(o[i], x.own, y.o * x.before) : o[i];
-        y.x.any = true;
-    }
-}
-
-/* Join all parts of dim @d of row @r of @rows, the first of which has head @head. By all threads of the CTA. */
-__device__ static inline void join_all(const struct cuda_merge &a, const struct cuda_seen &seen, uint32_t head,
-                                       uint32_t rows, uint32_t r, uint32_t d, struct one_dim &y)
-{
-    const uint32_t warps = blockDim.x / CUDA_WARP;
-    for (uint32_t first = 0; first < seen.parts; first += CUDA_WARP) {
-        float o[PARTS];
-        read_parts(a, seen, head + r, d, first, o);
-        for (uint32_t row = threadIdx.x / CUDA_WARP; row < rows; row += warps)
-            find_joining(a, seen, head + row, row, first);
-        __syncthreads();
-        join_parts(joining[r], o, y);
-        if (first + PARTS < seen.parts) {
-            read_parts(a, seen, head + r, d, first + PARTS, o);
-            join_parts(joining[r] + PARTS, o, y);
+        for (uint32_t k = 0; k < 2; k++) {
+            const float more = COPIED ? o[k][i * (uint32_t)step] : __ldcg(o[k] + i * step);
+            join_next(j[k][i], more, y[k]);
         }
-        y.x.m = largest_of[r];
+    }
+}
+
+/* Join all parts of the outputs from @from on, of @all outputs; the first row has head @head. A thread has output
+ * threadIdx.x and blockDim.x + threadIdx.x of these, as far as there are so many. By all threads of the CTA. */
+__device__ static inline void join_all(const struct cuda_merge &a, const struct cuda_seen &seen, const struct joint &x,
+                                       uint32_t head, uint32_t from, uint32_t all, struct one_dim y[2])
+{
+    const uint32_t outputs = joined_at_once(all - from), last = (from + outputs - 1) / a.dim;
+    const uint32_t own[2] = {min(threadIdx.x, outputs - 1), min(blockDim.x + threadIdx.x, outputs - 1)};
+    const struct joining *const j[2] = {x.of + (from + own[0]) / a.dim * CUDA_WARP,
+                                        x.of + (from + own[1]) / a.dim * CUDA_WARP};
+    const uint64_t step = (uint64_t)a.heads * a.dim;
+    for (uint32_t first = 0; first < seen.parts; first += x.most) {
+        const uint32_t n = min(seen.parts - first, x.most);
+        const float *o = a.o + (seen.row + first) * step + head * a.dim + from;
+        if (x.copies) copy_parts(x.copies, o, step, n, outputs);
+#pragma unroll 1
+        for (uint32_t r = from / a.dim + threadIdx.x / CUDA_WARP; r <= last; r += blockDim.x / CUDA_WARP)
+            find_joining(a, seen, x, head + r, r, first, n);
+        if (x.copies) asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads();
+        if (x.copies) {
+            const float *const at[2] = {x.copies + own[0], x.copies + own[1]};
+            join_parts<true>(j, at, outputs, n, y);
+        } else {
+            const float *const at[2] = {o + own[0], o + own[1]};
+            join_parts<false>(j, at, step, n, y);
+        }
         __syncthreads();
     }
+    for (uint32_t k = 0; k < 2; k++) y[k].x.m = x.largest[(from + own[k]) / a.dim];
+}
+
+/* The result of dim @d of head @head of token @token. */
+__device__ static inline void put(const struct cuda_merge &a, uint32_t token, uint32_t head, uint32_t d,
+                                  struct one_dim y)
+{
+    if (a.sink_scores) join_one(y, {a.sink_scores[head], 1.0f, 0.0f}, true);
+    const float v = y.o / y.x.l;
+    if (a.f) a.f[((uint64_t)token * a.heads + head) * a.dim + d] = v;
+    if (a.q.q) quantize(a.q, token, a.heads * a.dim, (head * a.dim + d) / CUDA_WARP, v);
 }

@@ -7,6 +7,8 @@
 #define FEW_THREADS   512
 #define SHORT_BLOCKS  4
 #define SHORT_THREADS 128      /* for tiles of up to so many blocks */
+#define DEEP_BLOCKS   9        /* of the largest tile, at least, for cuda_deep_* */
+#define MANY_PARTS    16       /* of a token on average, for cuda_merge_deep */
 #define NEAR_ENDS     (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
 #define SOME_ROWS     32 /* queries of a tile of cuda_attn_some_* and cuda_attn_capped_*, for cuda_attn_* at best */
 
@@ -82,6 +84,26 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
     return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
 }
 
+/* The kernels for tokens that see much, for so many queries of a KV head; slots of their rings if two CTAs share a
+ * multiprocessor, and if three do. */
+static const struct deep {
+    uint32_t rows, slots[2];
+} deep[2] = {{4, {11, 7}}, {8, {10, 6}}};
+
+static int find_deep(struct cuda *c)
+{
+    int r = 0;
+    if (!c->device.early || c->host->base.config.kv_type != KERN_KV_F16) return 0;
+    for (uint32_t i = 0; !r && i < 2 * CUDA_PLAIN_SIZES; i++) {
+        const struct deep *d = &deep[i % 2];
+        const uint32_t dim = sizes[i / 2].dim;
+        char name[32];
+        snprintf(name, sizeof(name), "cuda_deep_%u_%u", dim, d->rows);
+        r = cuda_kernel(&c->device, &c->kern.deep[i / 2][i % 2], name, CUDA_DEEP_SHARED(dim, d->rows, d->slots[0]));
+    }
+    return r;
+}
+
 int cuda_find_attention(struct cuda *c)
 {
     const struct hparams *s = &c->host->base.hparams;
@@ -108,6 +130,7 @@ int cuda_find_attention(struct cuda *c)
         snprintf(name, sizeof(name), "cuda_plain_%s_%u", type, sizes[i].dim);
         r = cuda_kernel(&c->device, &c->kern.plain[i], name, CUDA_NEAR_SHARED);
     }
+    if (!r) r = find_deep(c);
     for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
         const uint32_t dim = sizes[i].dim;
         snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
@@ -215,6 +238,29 @@ bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
            !is_wide(p->cpu.heads.head_dim) && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
+/* Heads of how many values and KV heads of how many queries the kernels for tokens that see much know: which of
+ * these computes @a, or -1. */
+static int deep_of(const struct cuda *c, const struct cuda_wave *w, const struct cuda_decode *a)
+{
+    const uint32_t dim = a->attn.dim, size = size_of(dim), more = a->attn.group > deep[0].rows;
+    const bool many = w->n_tiles * a->attn.kv_heads > (unsigned)c->device.processors;
+    if (w->blocks < DEEP_BLOCKS || size >= CUDA_PLAIN_SIZES || dim != sizes[size].dim || !c->kern.deep[size][more])
+        return -1;
+    if (a->attn.group > deep[more].rows || a->heads.rot > dim) return -1;
+    /* where each CTA has a multiprocessor, copies of its whole tile are faster, as far as there is room */
+    return many || size ? (int)more : -1;
+}
+
+static int start_deep(const struct cuda *c, struct start *x, const struct cuda_decode *a, const struct deep *d)
+{
+    const uint32_t dim = a->attn.dim, processors = (unsigned)c->device.processors;
+    const uint32_t slots = d->slots[x->grid.x * x->grid.y > 2 * processors];
+    const struct cuda_deep deep_args = {*a, slots};
+    x->grid.threads = CUDA_DEEP_THREADS;
+    x->grid.shared = CUDA_DEEP_SHARED(dim, d->rows, slots);
+    return cuda_launch(&c->device, c->kern.deep[size_of(dim)][d - deep], x->grid, &deep_args);
+}
+
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest
  * tile, or that which has K and then V; else the other one. */
 static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, const struct cuda_decode *a)
@@ -226,6 +272,8 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;
     x.grid.y = a->attn.kv_heads;
+    const int which = deep_of(c, w, a);
+    if (which >= 0) return start_deep(c, &x, a, &deep[which]);
     /* of many short tiles, more are computed at once with few threads */
     if (w->blocks <= SHORT_BLOCKS && x.grid.x * x.grid.y > 2 * (unsigned)c->device.processors)
         x.grid.threads = SHORT_THREADS;
@@ -243,10 +291,14 @@ int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quant
 {
     const struct cuda *c = p->c;
     const struct cuda_wave *w = &v->waves[0];
+    const uint32_t heads = c->host->base.hparams.heads, dim = p->cpu.heads.head_dim;
+    const bool later = w->n_tiles > MANY_PARTS * w->n && dim % KERN_BLOCK == 0;
+    const struct cuda_grid parts = {w->n, heads * dim / KERN_BLOCK, KERN_BLOCK, 0};
     const struct cuda_decode a = {.heads = cuda_heads_of(p),
                                   .attn = attn_of(p, v, w),
                                   .merge = merge_of(p, v, w, quantized),
-                                  .done = c->buf.done};
+                                  .done = later ? NULL : c->buf.done};
     int r = start_decode(p, w, &a);
+    if (!r && later) r = cuda_launch(&c->device, c->kern.merge_deep, parts, &a.merge);
     return r || !quantized ? r : quantize(p, v);
 }

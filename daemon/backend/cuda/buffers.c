@@ -258,7 +258,8 @@ int cuda_find_kernels(struct cuda *c)
                {&c->kern.heads_plain, "cuda_heads_plain"},
                {&c->kern.kv_copy, "cuda_kv_copy"},
                {&c->kern.merge, "cuda_merge"},
-               {&c->kern.merge_many, "cuda_merge_many"}};
+               {&c->kern.merge_many, "cuda_merge_many"},
+               {&c->kern.merge_deep, "cuda_merge_deep"}};
     int r = cuda_find_norms(c);
     for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
         r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);

@@ -10,6 +10,7 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cuda/pieces.h"
 #include "daemon/backend/cuda/products.h"
+#include "kernels/cuda/deep-args.h"
 #include "kernels/cuda/expert-args.h"
 #include "kernels/cuda/lora-args.h"
 #include "kernels/cuda/state-args.h"
@@ -126,7 +127,7 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
+    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many, merge_deep,
         attn_few, decode;
     CUfunction norm_any, xielu, head_gate, sparse_gate, layer_rows, layer_gate; /* norms.c, variants.c */
     struct {
@@ -146,6 +147,7 @@ struct cuda_kernels {
     CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
     CUfunction near, apart;                /* NULL: the device has no bulk copies */
     CUfunction plain[CUDA_PLAIN_SIZES];    /* the same of usual models: cuda_is_plain() */
+    CUfunction deep[CUDA_PLAIN_SIZES][2];  /* heads of these sizes, up to 4 and 8 for a KV head; NULL: not f16 either */
     struct cuda_kind kinds[KERN_TYPES];
 };
 

@@ -3,6 +3,7 @@
 #include "cuda-altup.h"
 #include "cuda-attn-alibi.h"
 #include "cuda-attn-decode.h"
+#include "cuda-attn-deep.h"
 #include "cuda-attn-few.h"
 #include "cuda-attn-latent.h"
 #include "cuda-attn-many.h"
@@ -21,6 +22,7 @@
 #include "cuda-matmul-one.h"
 #include "cuda-matmul-split.h"
 #include "cuda-matmul-wide.h"
+#include "cuda-merge-deep.h"
 #include "cuda-norms.h"
 #include "cuda-rows.h"
 #include "cuda-states.h"
@@ -35,7 +37,8 @@ const void *const cuda_images[] = {cuda_vector,       cuda_heads,        cuda_at
                                    cuda_gates,        cuda_altup,        cuda_attn_alibi,
                                    cuda_experts,      cuda_states,       cuda_matmul_group_few,
                                    cuda_matmul_group_many, cuda_latent,  cuda_attn_latent,
-                                   cuda_lora,         NULL};
+                                   cuda_lora,         cuda_attn_deep,    cuda_merge_deep,
+                                   NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
                "each has a place in struct cuda_device");

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Heads, KV blocks, and decode: heads, attention and merge in one kernel. */
+#include "kernels/cuda/deep-args.h"
 #include "kernels/kv.h"
 #include "tests/backend/cuda/check-cuda.h"
 #include <stdio.h>
 #include <string.h>
+
+#define DEEP_SLOTS 6 /* of cuda_deep_* */
 
 float *kv_floats(size_t n)
 {
@@ -313,8 +316,16 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
     if (!strcmp(which, "plain") && !cuda_is_plain(&b)) return;
     snprintf(name, sizeof(name), "cuda_%s_%s", which, kern_kv_name(y->type));
     if (!strcmp(which, "plain")) snprintf(name, sizeof(name), "cuda_plain_%s_%u", kern_kv_name(y->type), y->dim);
-    for (unsigned k = 0; k < 2; k++)
-        dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads, k == c->n_tiles % 2 ? 512 : 128, shared}, &b);
+    if (!strcmp(which, "deep"))
+        snprintf(name, sizeof(name), "cuda_deep_%u_%u", y->dim, y->heads > 4 * y->kv_heads ? 8 : 4);
+    for (unsigned k = 0; k < 2; k++) {
+        const unsigned some = k == c->n_tiles % 2 ? 512 : 128;
+        const unsigned threads = !strcmp(which, "deep") ? CUDA_DEEP_THREADS : some;
+        struct cuda_deep args = {b, DEEP_SLOTS}; /* the others take its first member */
+        if (k && y->dim % 32 == 0) args.a.done = NULL;
+        dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads, threads, shared}, &args);
+        if (!args.a.done) dev_run("cuda_merge_deep", (struct cuda_grid){n, y->heads * y->dim / 32, 32, 0}, &b.merge);
+    }
     if (strcmp(which, "plain")) /* it gives only what is quantized */
         same_floats(dev_down(b.merge.f, all * sizeof(float)), want, all, "%s of %u, dim %u heads %u", name, n, y->dim,
                     y->heads);
@@ -342,6 +353,8 @@ static void one_decode(enum kern_kv type, unsigned i)
     if (device.early && apart <= 216 << 10) same_decode(&c, "apart", apart, &a);
     if (device.early && apart + half <= 216 << 10) same_decode(&c, "near", apart + half, &a);
     if (device.early && apart + half <= 216 << 10) same_decode(&c, "plain", apart + half, &a);
+    if (device.early && type == KERN_KV_F16 && (y->dim == 64 || y->dim == 128) && group <= 8)
+        same_decode(&c, "deep", CUDA_DEEP_SHARED(y->dim, group > 4 ? 8 : 4, DEEP_SLOTS), &a);
     dev_reset();
 }
 

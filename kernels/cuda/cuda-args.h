@@ -149,8 +149,8 @@ struct cuda_split {
 #define CUDA_WIDE_PANELS        8   /* of a CTA */
 #define CUDA_WIDE_PIECE         8   /* blocks of 32 columns of a panel that are copied at once */
 #define CUDA_WIDE_SLOTS         4   /* most of these pieces, of all panels, in shared memory; at least 2 */
-#define CUDA_WIDE_BLOCKS        4   /* blocks of activations that are copied at once: a stage */
-#define CUDA_WIDE_STAGES        4
+#define CUDA_WIDE_BLOCKS        8   /* blocks of activations that are copied at once: a stage */
+#define CUDA_WIDE_STAGES        2
 #define CUDA_WIDE_STAGE(tokens) (CUDA_WIDE_BLOCKS * (tokens) * (CUDA_WARP * 2 + 8)) /* bytes */
 
 /* Products of many tokens, with wide activations. Shared memory: the stages, then the slots. */

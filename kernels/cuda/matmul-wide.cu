@@ -103,50 +103,45 @@ __device__ static inline void copy(const struct cuda_wide &a, const struct bars 
 
 /* --- the warps that multiply --- */
 
-/* Start the sums of the warp's rows @r and part @part of the tokens, of block @j of stage @s. */
+/* Start the sums of rows @r and part @part of block @j of the stage whose codes are at @from. */
 template <int S, int N>
-__device__ static inline void start(float (&sums)[part_of<S, N>::sums][4], const struct rows<S> &r,
-                                    const struct wide_stage<N> &s, uint32_t j, uint32_t part)
+__device__ static inline void start(float (&sums)[part_of<S, N>::sums][4], const struct codes &c, uint64_t from,
+                                    uint32_t j, uint32_t part)
 {
     constexpr int eights = part_of<S, N>::eights;
-    const uint64_t lo = tokens_at(shared_at(s.q[4 * j]) + part * eights * 128, 8 * N), hi = lo + 8 * N * 2;
+    const uint64_t lo = from + j * 32 * N + part * eights * 8, hi = lo + 16 * N; /* in 16 bytes */
     wgmma_begin();
-    wgmma<true>(sums, r.code[0], lo, eights);
+    wgmma<true>(sums, c.of[0], lo, eights);
     if (S == HALVES)
-        wgmma<true>(sums + eights, r.code[1], hi, eights);
+        wgmma<true>(sums + eights, c.of[1], hi, eights);
     else
-        wgmma<false>(sums, r.code[1], hi, eights);
+        wgmma<false>(sums, c.of[1], hi, eights);
     wgmma_end();
+    __syncwarp(); /* the compiler moves no reading to before the products, which are to start early */
 }
 
-/* acc += sums, scaled, of a part of the tokens of a block. */
-template <int S, bool M, int N>
-__device__ static inline void add(float (*acc)[4], const float (&sums)[part_of<S, N>::sums][4], const struct rows<S> &r,
-                                  const struct factors_of<S, N> &f, const struct part_scales<S, M, N> &x)
+/* acc += sums, scaled, of a part of a block. @x, @y: scales and sums of the tokens. */
+template <int S, bool M, int E, int n_sums>
+__device__ static inline void add(float (*acc)[4], const float (&sums)[n_sums][4], const struct row_scales<S> &r,
+                                  const struct factors_of<E> &f, const struct token_scales<E> &x,
+                                  const struct token_scales<E> &y)
 {
-    constexpr int eights = part_of<S, N>::eights;
 #pragma unroll
-    for (int e = 0; e < eights; e++) {
-        const float4 d = x.d[e / 2], o = x.other[M ? e / 2 : 0];
+    for (int e = 0; e < E; e++)
 #pragma unroll
         for (int n = 0; n < 4; n++) {
             const int row = n / 2;
-            const bool odd = n % 2;
             float isum = sums[e][n];
-            if (S == HALVES) isum = fma_(r.sub[1][row], sums[e + eights][n], r.sub[0][row] * isum);
+            if (S == HALVES) isum = fma_(r.sub[1][row], sums[e + E][n], r.sub[0][row] * isum);
             float v = fma_(isum, f.by[e][n], acc[e][n]);
-            if (M) {
-                const float y = e % 2 ? (odd ? o.w : o.z) : (odd ? o.y : o.x);
-                const float dx = e % 2 ? (odd ? d.w : d.z) : (odd ? d.y : d.x);
-                const short2 h = *(const short2 *)&y;
-                if (S == HALVES)
-                    v = fma_(fma_(r.min[1][row], h.y, r.min[0][row] * h.x), r.m[row] * dx, v);
-                else
-                    v = fma_(r.m[row], y, v);
+            if (M && S != HALVES) v = fma_(r.m[row], one_of(y, e, n), v);
+            if (M && S == HALVES) {
+                const uint32_t both = __float_as_uint(one_of(y, e, n));
+                const float lo = (float)(int16_t)both, hi = (float)(int16_t)(both >> 16);
+                v = fma_(fma_(r.min[1][row], hi, r.min[0][row] * lo), r.m[row] * one_of(x, e, n), v);
             }
             acc[e][n] = v;
         }
-    }
 }
 
 /* Sums of halves of the tokens from @token on, in block @b. */
@@ -155,26 +150,28 @@ __device__ static inline const int16_t *halves_of_sums(const struct cuda_wide &a
     return a.m.x.s + (wide_block(token, a.m.k, b) * CUDA_WIDE_TILE + token % CUDA_WIDE_TILE) * 2;
 }
 
+/* A tile's sums of the warp's panel. Most tiles are whole, and what they do for each token counts. */
 template <int N>
 __device__ static inline void store(const struct cuda_wide &a, const struct tile &t, float (&acc)[N][4])
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, panel = t.panel + threadIdx.x / CUDA_WARP;
-    const bool there = panel < a.m.panels;
-    const struct cuda_matrix &m = a.m.of[product_of(a.m, min(panel, a.m.panels - 1))];
-    const uint32_t row = (panel - m.panel0) * CUDA_ROWS + lane / 4 * 2;
+    if (panel >= a.m.panels) return;
+    const struct cuda_matrix &m = a.m.of[product_of(a.m, panel)];
+    const uint32_t row = (panel - m.panel0) * CUDA_ROWS + lane / 4 * 2, first = t.token + lane % 4 * 2;
+    float *to = m.out + (uint64_t)first * m.ld + row;
+    const bool whole = t.token + 8 * N <= a.m.n && row / CUDA_ROWS * CUDA_ROWS + CUDA_ROWS <= m.rows && m.ld % 2 == 0;
 #pragma unroll
-    for (int e = 0; e < N; e++)
+    for (int e = 0; whole && e < N; e++, to += 8 * (uint64_t)m.ld) {
+        *(float2 *)to = make_float2(acc[e][0], acc[e][2]);
+        *(float2 *)(to + m.ld) = make_float2(acc[e][1], acc[e][3]);
+    }
 #pragma unroll
-        for (int n = 0; n < 2; n++) {
-            const uint32_t token = t.token + e * 8 + lane % 4 * 2 + n;
-            float *to = m.out + (uint64_t)token * m.ld + row;
-            if (there && token < a.m.n && row + 1 < m.rows && m.ld % 2 == 0) {
-                *(float2 *)to = make_float2(acc[e][n], acc[e][n + 2]);
-            } else if (there && token < a.m.n) {
-                if (row < m.rows) to[0] = acc[e][n];
-                if (row + 1 < m.rows) to[1] = acc[e][n + 2];
-            }
-            acc[e][n] = acc[e][n + 2] = 0.0f;
+    for (int e = 0; !whole && e < N; e++)
+#pragma unroll
+        for (int n = 0; n < 2; n++, to += n % 2 ? m.ld : 7 * (uint64_t)m.ld) {
+            const bool there = first + e * 8 + n < a.m.n;
+            if (there && row < m.rows) to[0] = acc[e][n];
+            if (there && row + 1 < m.rows) to[1] = acc[e][n + 2];
         }
 }
 
@@ -205,52 +202,68 @@ __device__ static inline bool advance(const struct cuda_wide &a, const struct ba
     return true;
 }
 
-/* What a warp has: the accumulators, sums of two parts under way, rows of two blocks, and what it has read of the next.
- */
+/* What a warp has: the accumulators, sums of two parts under way, and codes of two blocks. */
 template <int S, int N> struct work {
     float acc[N][4], sums[2][part_of<S, N>::sums][4];
-    struct rows<S> r[2];
-    struct raw_rows next;
+    struct codes codes[2];
+    struct place rows; /* of the stage's first block */
+    struct raw_scales scales;
     struct share at;
     bool more;
 };
 
-/* The rows of block @j of the warp's stage. */
-template <int W, int S, bool M, bool T, int N>
-__device__ static inline struct raw_rows rows_of(const struct cuda_wide &a, const struct wide_room<N> &room,
-                                                 const struct share &x, uint32_t j)
+/* The rows of the first block of the warp's stage. */
+template <int N>
+__device__ static inline struct place rows_of(const struct cuda_wide &a, const struct cuda_form &f,
+                                              const struct wide_room<N> &room, const struct share &x)
 {
     const uint32_t panel = x.at.slot * CUDA_WIDE_PANELS + threadIdx.x / CUDA_WARP;
-    return read_rows<W, S, M, T>(a, room.weights + panel * a.piece, (x.b0 + j) % CUDA_WIDE_PIECE);
+    return place_of(f, room.weights + panel * a.piece, x.b0 % CUDA_WIDE_PIECE);
 }
 
-/* One stage; @whole: it has all blocks, else @blocks. What is read in one step is used in the next, or in the one after
- * that. */
+/* One stage; @whole: it has all blocks, else @blocks. The codes of its first block are decoded before, and those of the
+ * first of the next stage here. A warp runs its instructions in order, and only one other shares its scheduler: so what
+ * a step needs is read a step ahead. */
 template <int W, int S, bool M, bool T, int N, bool whole>
 __device__ static inline void compute(const struct cuda_wide &a, const struct bars &bars,
                                       const struct wide_room<N> &room, struct work<S, N> &x, uint32_t blocks)
 {
     constexpr int parts = part_of<S, N>::parts, eights = part_of<S, N>::eights, steps = CUDA_WIDE_BLOCKS * parts;
+    const struct cuda_form form = known<W, S, M, T>(a.m.form);
     const struct wide_stage<N> &from = room.stages[x.at.at.stage];
+    const uint64_t q = tokens_at(shared_at(from.q), 8 * N);
     const int16_t *halves = halves_of_sums(a, tile_of<N>(a, x.at.tile).token, x.at.b0);
-    struct part_scales<S, M, N> s = read_scales<S, M, N>(from.d[0], 0, halves), next;
-    start<S, N>(x.sums[0], x.r[0], from, 0, 0);
-    start<S, N>(x.sums[1], x.r[0], from, 0, 1);
+    const struct place rows = x.rows;
+    struct row_scales<S> r;
+    start<S, N>(x.sums[0], x.codes[0], q, 0, 0);
+    start<S, N>(x.sums[1], x.codes[0], q, 0, 1);
+    struct token_scales<eights> s = read_token_scales<eights>(from.d[0][0]);
 #pragma unroll
     for (int i = 0; i < steps; i++) {
-        const int j = i / parts, p = i % parts, after = (i + 1) % steps, then = i + 2;
-        const struct factors_of<S, N> f = multiply_scales<S, M, N>(x.r[j % 2], s);
+        const int j = i / parts, p = i % parts, next = j + 1, last = p + 1 == parts;
+        const bool decode = p + 2 == parts; /* then the next block's products are started */
+        struct token_scales<eights> now = s, y = {};
+        struct raw_codes raw;
+        if (p == 0) r = decode_row_scales<S, M>(form, x.scales);
+        const struct factors_of<eights> f = multiply_scales<S, eights>(r, s);
+        if (M)
+            y = read_token_sums<S, eights>(from.d[j][1] + p * eights * 8,
+                                           halves + (j * CUDA_WIDE_TILE + p * eights * 8) * 2);
+        if (i + 1 < steps) s = read_token_scales<eights>(from.d[(i + 1) / parts][0] + (i + 1) % parts * eights * 8);
+        if (decode && next == CUDA_WIDE_BLOCKS)
+            x.more = advance(a, bars, x.at), x.rows = rows_of<N>(a, form, room, x.at);
+        const struct place then = next < CUDA_WIDE_BLOCKS ? within(form, rows, next) : x.rows;
+        if (decode) raw = read_codes<W, S, M, T>(a, then);
+        if (last) x.scales = read_row_scales<S, M>(form, then);
+        __syncwarp(); /* all this is read while sums are waited for */
         if (i + 1 < steps)
-            wgmma_wait<1>(x.sums[p % 2]);
+            wgmma_wait<1>(x.sums[i % 2]);
         else
-            wgmma_wait<0>(x.sums[p % 2]);
-        next = read_scales<S, M, N>(from.d[after / parts], after % parts, halves + after / parts * 2 * CUDA_WIDE_TILE);
-        if (p + 1 == parts && j + 2 == CUDA_WIDE_BLOCKS) x.more = advance(a, bars, x.at);
-        if (p + 2 == parts) x.r[(j + 1) % 2] = decode_rows<W, S, M, T>(a, x.next);
-        if (p + 1 == parts) x.next = rows_of<W, S, M, T, N>(a, room, x.at, (j + 2) % CUDA_WIDE_BLOCKS);
-        if (whole || j < blocks) add<S, M, N>(x.acc + p * eights, x.sums[p % 2], x.r[j % 2], f, s);
-        if (then < steps) start<S, N>(x.sums[p % 2], x.r[then / parts % 2], from, then / parts, then % parts);
-        s = next;
+            wgmma_wait<0>(x.sums[i % 2]);
+        if (whole || j < blocks) add<S, M, eights>(x.acc + p * eights, x.sums[i % 2], r, f, now, y);
+        if (decode) x.codes[next % 2] = decode_codes<W, S, M, T>(a, raw);
+        if (i + 2 < steps)
+            start<S, N>(x.sums[i % 2], x.codes[(i + 2) / parts % 2], q, (i + 2) / parts, (i + 2) % parts);
     }
 }
 
@@ -261,8 +274,9 @@ __device__ static inline void multiply(const struct cuda_wide &a, const struct b
     struct work<S, N> x = {};
     x.at.tile = blockIdx.x;
     bar_wait(&bars.weights[0], 0);
-    x.r[0] = decode_rows<W, S, M, T>(a, rows_of<W, S, M, T, N>(a, room, x.at, 0));
-    x.next = rows_of<W, S, M, T, N>(a, room, x.at, 1);
+    x.rows = rows_of<N>(a, known<W, S, M, T>(a.m.form), room, x.at);
+    x.scales = read_row_scales<S, M>(known<W, S, M, T>(a.m.form), x.rows);
+    x.codes[0] = decode_codes<W, S, M, T>(a, read_codes<W, S, M, T>(a, x.rows));
     do {
         const struct share old = x.at;
         const uint32_t blocks = a.m.k / CUDA_WARP - old.b0;
@@ -273,7 +287,10 @@ __device__ static inline void multiply(const struct cuda_wide &a, const struct b
             compute<W, S, M, T, N, false>(a, bars, room, x, blocks);
         release(&bars.tokens_read[old.at.stage]);
         if (x.at.at.slot != old.at.slot) release(&bars.weights_read[old.at.slot]);
-        if (x.at.tile != old.tile || !x.more) store<N>(a, tile_of<N>(a, old.tile), x.acc);
+        if (x.at.tile == old.tile && x.more) continue;
+        store<N>(a, tile_of<N>(a, old.tile), x.acc);
+#pragma unroll
+        for (int e = 0; e < N; e++) x.acc[e][0] = x.acc[e][1] = x.acc[e][2] = x.acc[e][3] = 0.0f;
     } while (x.more);
 }
 

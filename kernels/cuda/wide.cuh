@@ -23,16 +23,19 @@ struct bars {
     uint64_t *weights, *weights_read, *tokens, *tokens_read;
 };
 
-/* A block's tokens are computed in parts: what a warp has of the sums of one. Two parts are under way. */
+/* A block's tokens are computed in parts of so many eights. @sums: eights of sums of one. Two parts are under way. */
 template <int S, int N> struct part_of {
-    static constexpr int parts = S == HALVES && N == 16 ? 4 : 2, eights = N / parts;
+    static constexpr int eights = S == HALVES || N == 8 ? 4 : 8, parts = N / eights;
     static constexpr int sums = S == HALVES ? 2 * eights : eights;
 };
 
-/* What a lane has of the two rows of a block: number 2 r of the warp's panel, for the lanes 4 r …, and the one behind.
- */
-template <int S> struct rows {
-    uint32_t code[2][4]; /* operands: of the first 16 columns, of the last */
+/* Operands: codes of two rows of a block, number 2 r of the warp's panel, for the lanes 4 r …, and the one behind. */
+struct codes {
+    uint32_t of[2][4]; /* of the first 16 columns, of the last */
+};
+
+/* What scales the sums of the two rows. */
+template <int S> struct row_scales {
     float d[2], m[2];
     float sub[2][2], min[2][2]; /* factors of sums, and of sums of activations: [half][row] */
 };
@@ -45,10 +48,27 @@ __device__ static inline void halves_of(uint32_t codes, __half2 bias, uint32_t &
     even = *(const uint32_t *)&x, odd = *(const uint32_t *)&y;
 }
 
+/* Nibbles, low or high ones, of the bytes 0 and 2 of @x, each with its bias, as f16: 0x6400 | c is 1024 + c, and
+ * 0x6400 | 16 c is 1024 + 16 c, a sixteenth of which is 64 + c. The instruction is (x & mask) | 0x64006400, of which
+ * the compiler would make two. */
+template <bool high> __device__ static inline uint32_t nibbles(uint32_t x, int bias)
+{
+    uint32_t c;
+    asm("lop3.b32 %0, %1, %2, %3, 234;" : "=r"(c) : "r"(x), "r"(high ? 0x00f000f0 : 0x000f000f), "r"(0x64006400));
+    const __half2 v = *(const __half2 *)&c, less = __half2half2(__int2half_rn(high ? -64 - bias : 1024 + bias));
+    const __half2 y = high ? __hfma2(v, __half2half2(__float2half_rn(0.0625f)), less) : __hsub2(v, less);
+    return *(const uint32_t *)&y;
+}
+
 /* The operands of a row: registers @row and @row + 2. */
 template <int W, bool T>
 __device__ static inline void operands(const struct cuda_form &f, struct raw x, int t, int row, uint32_t code[2][4])
 {
+    if (W == 4 && !T) {
+        code[0][row] = nibbles<false>(x.a, f.bias), code[0][row + 2] = nibbles<false>(x.a >> 8, f.bias);
+        code[1][row] = nibbles<true>(x.a, f.bias), code[1][row + 2] = nibbles<true>(x.a >> 8, f.bias);
+        return;
+    }
     struct pair p = decode_unsigned<W>(x, t);
     const int bias = T ? 128 : f.bias;
     if (T) p = {look_up(f.table, p.lo) ^ 0x80808080u, look_up(f.table, p.hi) ^ 0x80808080u};
@@ -71,78 +91,109 @@ __device__ static inline void read_two(const struct cuda_form &f, const uint8_t 
     top = {a.x, b.x, c.x, d.x}, low = {a.y, b.y, c.y, d.y};
 }
 
-/* What a lane reads of its rows, before they are decoded. */
-struct raw_rows {
-    struct raw codes[2];
-    struct scale scale[2];
+/* Codes of two rows as they lie in the panel. */
+struct raw_codes {
+    struct raw of[2];
 };
 
-/* The rows of block @b of a panel's piece. */
 template <int W, int S, bool M, bool T>
-__device__ static inline struct raw_rows read_rows(const struct cuda_wide &a, const uint8_t *piece, uint32_t b)
+__device__ static inline struct raw_codes read_codes(const struct cuda_wide &a, const struct place &p)
 {
-    const struct cuda_form f = known<W, S, M, T>(a.m.form);
-    const struct place p = place_of(f, piece, b);
-    const int r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
-    struct raw_rows x;
-    read_two<W>(f, p.codes, r, t, x.codes[0], x.codes[1]);
-#pragma unroll
-    for (int i = 0; i < 2; i++) x.scale[i] = scale_of<S, M, true>(f, p, 2 * r + i);
+    struct raw_codes x;
+    read_two<W>(known<W, S, M, T>(a.m.form), p.codes, threadIdx.x % CUDA_WARP / 4, threadIdx.x % 4, x.of[0], x.of[1]);
     return x;
 }
 
 template <int W, int S, bool M, bool T>
-__device__ static inline struct rows<S> decode_rows(const struct cuda_wide &a, const struct raw_rows &raw) {
-    struct rows<S> x;
+__device__ static inline struct codes decode_codes(const struct cuda_wide &a, const struct raw_codes &raw)
+{
+    struct codes x;
+#pragma unroll
+    for (int i = 0; i < 2; i++) operands<W, T>(known<W, S, M, T>(a.m.form), raw.of[i], threadIdx.x % 4, i, x.of);
+    return x;
+}
+
+/* Their scales: two values side by side of each. */
+struct raw_scales {
+    uint32_t d, m;
+    uint16_t sub[2];
+};
+
+template <int S, bool M>
+__device__ static inline struct raw_scales read_row_scales(const struct cuda_form &f, const struct place &p)
+{
+    const int row = threadIdx.x % CUDA_WARP / 4 * 2;
+    struct raw_scales x = {};
+    if (S != E8M0) x.d = *(const uint32_t *)(p.group + f.d + 2 * row);
+    if (M) x.m = *(const uint32_t *)(p.group + f.m + 2 * row);
+    if (S != PLAIN) x.sub[0] = *(const uint16_t *)(p.sub + row);
+    if (S == HALVES || (S == SUB && M)) x.sub[1] = *(const uint16_t *)(p.sub + CUDA_ROWS + row);
+    return x;
+}
+
+template <int S, bool M>
+__device__ static inline struct row_scales<S> decode_row_scales(const struct cuda_form &f, const struct raw_scales &x) {
+    struct row_scales<S> s = {};
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const struct scale &s = raw.scale[i];
-        operands<W, T>(known<W, S, M, T>(a.m.form), raw.codes[i], threadIdx.x % 4, i, x.code);
-        x.d[i] = s.d, x.m[i] = s.m;
-        x.sub[0][i] = (float)s.sub[0], x.sub[1][i] = (float)s.sub[1];
-        x.min[0][i] = (float)s.min[0], x.min[1][i] = (float)s.min[1];
+        const uint8_t c = (uint8_t)(x.sub[0] >> 8 * i), e = (uint8_t)(x.sub[1] >> 8 * i);
+        s.d[i] = S == E8M0 ? e8m0(c) : half_((uint16_t)(x.d >> 16 * i));
+        s.m[i] = M ? half_((uint16_t)(x.m >> 16 * i)) : 0.0f;
+        if (S == SUB || S == HALVES) s.d[i] = s.d[i] * f.unit; /* that of others is 1 */
+        if (S == SUB) s.d[i] = s.d[i] * (float)(int8_t)c;
+        if (S == SUB && M) s.m[i] = s.m[i] * -(float)e;
+        if (S != HALVES) continue;
+        s.sub[0][i] = (float)(M ? c & 15 : (int8_t)c), s.sub[1][i] = (float)(M ? e & 15 : (int8_t)e);
+        s.min[0][i] = (float)(c >> 4), s.min[1][i] = (float)(e >> 4);
+        s.m[i] = -s.m[i];
     }
+    return s;
+}
+
+/* What a lane reads for the tokens of a part, which has 8 E: scales of four tokens of each two eights. With an offset
+ * also scales times sums, or sums of halves. */
+template <int E>
+struct token_scales {
+    float4 of[E / 2];
+};
+
+template <int E> __device__ static inline struct token_scales<E> read_token_scales(const float *from) {
+    struct token_scales<E> x;
+#pragma unroll
+    for (int i = 0; i < E / 2; i++) x.of[i] = *(const float4 *)(from + threadIdx.x % 4 * 4 + i * 16);
     return x;
 }
 
-/* What a lane reads for a part of the tokens of a block: scales of four tokens of each two eights; with an offset,
- * scales times sums, or sums of halves. */
-template <int S, bool M, int N>
-struct part_scales {
-    static constexpr int n = part_of<S, N>::eights / 2;
-    float4 d[n], other[M ? n : 1];
-};
-
-/* @halves: the sums of the block's tokens, in global memory. */
-template <int S, bool M, int N>
-__device__ static inline struct part_scales<S, M, N> read_scales(const float (*d)[8 * N], uint32_t part,
-                                                                 const int16_t *halves) {
-    const uint32_t first = part * part_of<S, N>::eights * 8 + threadIdx.x % 4 * 4;
-    struct part_scales<S, M, N> x;
+/* @halves: the sums of the part's tokens, in global memory. */
+template <int S, int E>
+__device__ static inline struct token_scales<E> read_token_sums(const float *from, const int16_t *halves) {
+    if (S != HALVES) return read_token_scales<E>(from);
+    struct token_scales<E> x;
 #pragma unroll
-    for (int i = 0; i < x.n; i++) {
-        x.d[i] = *(const float4 *)(d[0] + first + i * 16);
-        if (M && S != HALVES) x.other[i] = *(const float4 *)(d[1] + first + i * 16);
-        if (M && S == HALVES) x.other[i] = __ldg((const float4 *)(halves + (first + i * 16) * 2));
-    }
+    for (int i = 0; i < E / 2; i++) x.of[i] = __ldg((const float4 *)(halves + (threadIdx.x % 4 * 4 + i * 16) * 2));
     return x;
+}
+
+/* The value of a sum: number @n of eight @e. */
+template <int E>
+__device__ static inline float one_of(const struct token_scales<E> &s, int e, int n)
+{
+    const float4 &x = s.of[e / 2];
+    return e % 2 ? (n % 2 ? x.w : x.z) : (n % 2 ? x.y : x.x);
 }
 
 /* Factors of the sums of a part: [eight][as the sums lie]. */
-template <int S, int N>
-struct factors_of {
-    float by[part_of<S, N>::eights][4];
+template <int E> struct factors_of {
+    float by[E][4];
 };
 
-template <int S, bool M, int N>
-__device__ static inline struct factors_of<S, N> multiply_scales(const struct rows<S> &r,
-                                                                 const struct part_scales<S, M, N> &x) {
-    struct factors_of<S, N> to;
+template <int S, int E>
+__device__ static inline struct factors_of<E> multiply_scales(const struct row_scales<S> &r,
+                                                              const struct token_scales<E> &x) {
+    struct factors_of<E> to;
 #pragma unroll
-    for (int i = 0; i < x.n; i++) {
-        const float d[4] = {x.d[i].x, x.d[i].y, x.d[i].z, x.d[i].w};
+    for (int e = 0; e < E; e++)
 #pragma unroll
-        for (int n = 0; n < 8; n++) to.by[2 * i + n / 4][n % 4] = r.d[n % 4 / 2] * d[n / 4 * 2 + n % 2];
-    }
+        for (int n = 0; n < 4; n++) to.by[e][n] = r.d[n / 2] * one_of(x, e, n);
     return to;
 }

@@ -153,8 +153,10 @@ static int multiply_wide(const struct cuda_device *d, const struct cuda_kind *k,
                          enum cuda_which which)
 {
     const unsigned processors = (unsigned)d->processors;
+    /* Measured, H200: a tile of half the tokens takes as long as a whole one, or with more to add for a sum, less. */
+    const unsigned each = k->form.m || k->halves ? 81 : 104;
     const unsigned wide = cuda_divide(wide_tiles(m, CUDA_WIDE_TILE), processors) * 100,
-                   half = cuda_divide(wide_tiles(m, CUDA_WIDE_TILE / 2), processors) * 60; /* measured: H200 */
+                   half = cuda_divide(wide_tiles(m, CUDA_WIDE_TILE / 2), processors) * each;
     const bool halves = which == CUDA_USE_HALF || (which == CUDA_BEST && half < wide);
     const unsigned tokens = halves ? CUDA_WIDE_TILE / 2 : CUDA_WIDE_TILE,
                    stages = CUDA_WIDE_STAGES * CUDA_WIDE_STAGE(tokens);

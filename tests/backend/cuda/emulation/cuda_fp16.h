@@ -77,6 +77,13 @@ static inline __half2 __hsub2(__half2 a, __half2 b)
             __float2half_rn(__half2float(a.y) - __half2float(b.y))};
 }
 
+/* The product is exact, and the sum is where all are small integers and powers of two. */
+static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c)
+{
+    return {__float2half_rn(__half2float(a.x) * __half2float(b.x) + __half2float(c.x)),
+            __float2half_rn(__half2float(a.y) * __half2float(b.y) + __half2float(c.y))};
+}
+
 static inline __half2 __hadd2(__half2 a, __half2 b)
 {
     return {__float2half_rn(__half2float(a.x) + __half2float(b.x)),

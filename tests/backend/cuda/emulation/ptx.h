@@ -42,6 +42,12 @@ static inline void ptx_rcp_approx_ftz_f32(float &to, float x)
     to = fabsf(y) < 0x1p-126f ? copysignf(0.0f, y) : y;
 }
 
+/* By the table 234: (a & b) | c. */
+static inline void ptx_lop3_b32(uint32_t &to, uint32_t a, uint32_t b, uint32_t c, int)
+{
+    to = (a & b) | c;
+}
+
 static inline void ptx_dp4a_u32_s32(int &to, uint32_t a, uint32_t b, int c)
 {
     for (int i = 0; i < 32; i += 8) c += (int)(uint8_t)(a >> i) * (int8_t)(b >> i);

@@ -100,6 +100,13 @@ static struct {
     sem_t stands, go;
 } hold;
 
+/* Once: a thread may not have seen the last harness_go when the next harness_hold begins. */
+__attribute__((constructor)) static void hold_begin(void)
+{
+    sem_init(&hold.stands, 0, 0);
+    sem_init(&hold.go, 0, 0);
+}
+
 void __real_requests_start_new(struct core *core);
 void __wrap_requests_start_new(struct core *core);
 
@@ -121,8 +128,6 @@ static void hold_wait(struct harness *h)
 
 void harness_hold(struct harness *h)
 {
-    sem_init(&hold.stands, 0, 0);
-    sem_init(&hold.go, 0, 0);
     hold.wanted = &h->engine->core;
     hold_wait(h);
     h->held = true;

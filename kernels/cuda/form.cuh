@@ -31,7 +31,7 @@ enum scales { PLAIN, SUB, HALVES, E8M0 }; /* enum panel_scales */
     X(w3ht, 3, HALVES, false, true)
 
 /* The form of a kind: @f, whose places are constants here. */
-template <int W, int S, bool M, bool T> __device__ static inline struct cuda_form known(const struct cuda_form &f)
+template <int W, int S, bool M, bool T> __device__ static constexpr struct cuda_form known(const struct cuda_form &f)
 {
     constexpr bool eight = S == SUB || S == HALVES || W == 2; /* blocks in a group */
     constexpr uint32_t codes = W * 64, subs = S == SUB ? M ? 32 : 16 : S == HALVES ? 32 : S == E8M0 ? 16 : 0;
@@ -174,14 +174,14 @@ __device__ static inline struct scale scale_of(const struct cuda_form &f, const 
     s.m = M ? half_(get<H, uint16_t>(p.group + f.m, row)) : 0.0f;
     s.sub[0] = s.sub[1] = s.min[0] = s.min[1] = 1;
     if (S == SUB) {
-        s.d = s.d * (float)(int8_t)get<H, uint8_t>(p.sub, row);
-        if (M) s.m = s.m * -(float)get<H, uint8_t>(p.sub, CUDA_ROWS + row);
+        s.d = s.d * (M ? (float)get<H, uint8_t>(p.sub, row) : (float)get<H, int8_t>(p.sub, row)); /* K-quants: 0 … 63 */
+        if (M) s.m = -s.m * (float)get<H, uint8_t>(p.sub, CUDA_ROWS + row);
     }
     if (S == HALVES) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint8_t c = get<H, uint8_t>(p.sub, h * CUDA_ROWS + row);
-            s.sub[h] = M ? c & 15 : (int8_t)c;
+            const uint8_t c = M ? get<H, uint8_t>(p.sub, h * CUDA_ROWS + row) : 0;
+            s.sub[h] = M ? c & 15 : get<H, int8_t>(p.sub, h * CUDA_ROWS + row);
             s.min[h] = c >> 4;
         }
         s.m = -s.m;

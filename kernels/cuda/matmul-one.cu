@@ -104,18 +104,15 @@ __device__ static inline float chain(const uint8_t *t, const float2 *d, uint32_t
     return acc;
 }
 
-/* What becomes of the products: @acc of row @r of the CTA's panel @p. By all lanes of a warp. */
-__device__ static inline void give(const struct cuda_one &a, const struct share &s, uint32_t p, uint32_t r, float acc)
+/* Where the product of row @r of the CTA's panel @p goes; NULL: there is none, or an activation has a place for it. */
+__device__ static inline float *place_for(const struct cuda_one &a, const struct share &s, uint32_t p, uint32_t r,
+                                          uint32_t &row)
 {
     const uint32_t panel = panel_of(a, s, min(p, s.panels - 1));
     const struct cuda_matrix &m = a.m.of[product_of(a.m, panel)];
-    const uint32_t row = (panel - m.panel0) * CUDA_ROWS + r;
-    if (!a.gated.f) {
-        if (p < s.panels && row < m.rows) m.out[row] = acc;
-        return;
-    }
-    const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
-    if (p % 2 == 0 && row < m.rows) a.gated.f[row] = gated(a.gated, a.gated.act, gate, acc, row);
+    row = (panel - m.panel0) * CUDA_ROWS + r;
+    const bool has = row < m.rows && (a.gated.f ? p % 2 == 0 : p < s.panels);
+    return !has ? NULL : a.gated.f ? a.gated.f + row : m.out + row;
 }
 
 /* What the warp does that adds. */
@@ -125,7 +122,9 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
     const uint32_t lane = threadIdx.x % CUDA_WARP, i = lane / CUDA_ROWS, r = lane % CUDA_ROWS;
     struct cursor c = {0, 0};
     for (uint32_t from = 0; from < s.panels; from += 2) {
-        float acc = 0.0f;
+        uint32_t row;
+        float acc = 0.0f, *to = place_for(a, s, from + i, r, row);
+        asm volatile("" : "+l"(to)); /* it is computed here, while the sums are awaited */
         for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
             bar_wait(&ready[c.slot], c.odd);
             if (from + i < s.panels)
@@ -135,7 +134,11 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
             if (lane == 0) bar_arrive(&taken[c.slot]);
             advance(a.stages, c);
         }
-        give(a, s, from + i, r, acc);
+        if (a.gated.f) {
+            const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
+            if (to) acc = gated(a.gated, a.gated.act, gate, acc, row);
+        }
+        if (to) *to = acc;
     }
 }
 
@@ -150,17 +153,14 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
     for (uint32_t from = 0; from < s.panels; from += 2) {
         for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
             const uint32_t blocks = min((uint32_t)OWN, s.blocks - min(b + first, s.blocks));
-            if (blocks == OWN && (from == 0 || s.parts > 1)) own = hold(x.in, b + first);
+            if (blocks == OWN && (from == 0 || s.parts > 1)) own = hold_own<W, S, M, T>(x.in, b + first);
             bar_wait(&taken[to.slot], to.odd);
             for (uint32_t i = 0; i < min(2u, s.panels - from); i++) {
                 uint8_t *out = stage_at<S, M>(s, x, to.slot, i) + first * terms_bytes<S, M>;
                 bar_wait(&full[c.slot], c.odd);
                 const uint8_t *piece = x.ring + c.slot * a.ring.slot_bytes;
                 if (blocks == OWN) add_own<W, S, M, T>(f, place_of(f, piece, first), own, out);
-#pragma unroll 1
-                for (uint32_t j = 0; blocks < OWN && j < blocks; j++)
-                    add_block<W, S, M, T>(f, place_of(f, piece, first + j), x.in, b + first + j,
-                                          out + j * terms_bytes<S, M>);
+                if (blocks < OWN) add_some<W, S, M, T>(f, place_of(f, piece, first), x.in, b + first, blocks, out);
                 __syncwarp();
                 if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&empty[c.slot]);
                 advance(a.ring.slots, c);

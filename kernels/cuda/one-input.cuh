@@ -8,16 +8,10 @@
 
 /* The activations, in shared memory. */
 struct input {
-    uint32_t *q; /* [k / 32][8] the words in another order, see word_at */
+    uint32_t *q; /* [k / 32][8] */
     float2 *d;   /* [k / 32] scale, scale times sum */
     short2 *s;   /* [k / 32] */
 };
-
-/* The place of word @w of a block: lane (row, h) of a product reads the words h, h + 4, h + 2 and h + 6 at once. */
-__device__ static inline uint32_t word_at(uint32_t w)
-{
-    return w % 2 * 4 + w % 4 / 2 * 2 + w / 4;
-}
 
 /* Eight consecutive values of a row, number @group of the eights; 1 where there are none. */
 struct eight {
@@ -103,8 +97,7 @@ __device__ static inline void put_codes(const struct input &x, uint32_t group, u
     sum += __shfl_xor_sync(ALL, sum, 1);
     const int other = __shfl_xor_sync(ALL, sum, 2);
     if (group * EIGHT >= k) return;
-    x.q[b * 8 + word_at(2 * t)] = word[0];
-    x.q[b * 8 + word_at(2 * t + 1)] = word[1];
+    ((uint2 *)x.q)[group] = make_uint2(word[0], word[1]);
     if (t) return;
     x.d[b] = make_float2(d, (float)(sum + other) * d);
     x.s[b] = make_short2((short)sum, (short)other);
@@ -112,8 +105,7 @@ __device__ static inline void put_codes(const struct input &x, uint32_t group, u
 
 __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
 {
-    for (uint32_t i = threadIdx.x; i < blocks * 8; i += CUDA_ONE_THREADS)
-        x.q[i / 8 * 8 + word_at(i % 8)] = ((const uint32_t *)a.q)[i];
+    for (uint32_t i = threadIdx.x; i < blocks * 2; i += CUDA_ONE_THREADS) ((uint4 *)x.q)[i] = ((const uint4 *)a.q)[i];
     for (uint32_t b = threadIdx.x; b < blocks; b += CUDA_ONE_THREADS) {
         x.d[b] = *(const float2 *)(a.d + (uint64_t)b * a.ld * 2);
         x.s[b] = *(const short2 *)(a.s + (uint64_t)b * a.ld * 2);

@@ -11,8 +11,24 @@
 #include "kernels/cuda/one-sums.cuh"
 #include "kernels/cuda/ring.cuh"
 
-/* A stage has its sums; it has been read. */
-__shared__ static uint64_t ready[CUDA_ONE_STAGES], taken[CUDA_ONE_STAGES];
+/* A stage has its sums: barriers of the CTA, of the warps that sum and the one that adds. */
+#define READY         1
+#define READY_THREADS ((WARPS + 1) * CUDA_WARP)
+
+/* It has been read. */
+__shared__ static uint64_t taken[CUDA_ONE_STAGES];
+
+/* Barrier number @i of the CTA, of @n threads in whole warps, some of which only arrive. Those that wait resume sooner
+ * than at a barrier in shared memory. */
+__device__ static inline void cta_arrive(uint32_t i, uint32_t n)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(i), "r"(n) : "memory");
+}
+
+__device__ static inline void cta_wait(uint32_t i, uint32_t n)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(i), "r"(n) : "memory");
+}
 
 /* What lies in shared memory. */
 struct inside {
@@ -126,7 +142,7 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
         float acc = 0.0f, *to = place_for(a, s, from + i, r, row);
         asm volatile("" : "+l"(to)); /* it is computed here, while the sums are awaited */
         for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
-            bar_wait(&ready[c.slot], c.odd);
+            cta_wait(READY + c.slot, READY_THREADS);
             if (from + i < s.panels)
                 acc = chain<S, M>(stage_at<S, M>(s, x, c.slot, i), x.in.d + b, r,
                                   min((uint32_t)CUDA_PIECE, s.blocks - b), acc);
@@ -165,8 +181,7 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
                 if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&empty[c.slot]);
                 advance(a.ring.slots, c);
             }
-            __syncwarp();
-            if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&ready[to.slot]);
+            cta_arrive(READY + to.slot, READY_THREADS);
             advance(a.stages, to);
         }
     }
@@ -177,7 +192,7 @@ __device__ static inline void start(const struct cuda_one &a, const struct share
                                     struct piece &p)
 {
     ring_init(a.ring, WARPS);
-    for (uint32_t i = 0; i < a.stages; i++) bar_init(&ready[i], WARPS), bar_init(&taken[i], 1);
+    for (uint32_t i = 0; i < a.stages; i++) bar_init(&taken[i], 1);
     bar_fence();
     fetch(a, s, x, p, a.ring.slots, false);
 }

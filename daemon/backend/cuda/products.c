@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define ONE_SHARED     (216u << 10) /* most shared memory of cuda_one_* */
+#define ONE_APART      (117u << 10) /* more than half of a multiprocessor's */
+#define ONE_SMALL      (32u << 10)  /* bytes of a piece, at most: see fit_one() */
 #define FEW_THREADS    256          /* or twice as many, where there are few CTAs */
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
@@ -215,12 +217,15 @@ bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns)
 }
 
 /* Divide shared memory of at most @ctas CTAs: stages of sums, and as many pieces as there is room for, up to all of a
- * CTA. */
+ * CTA. CTAs that start early take the places of those that end first, also two on one multiprocessor: those without a
+ * norm, between kernels with one, take more than half of it and there are as many as multiprocessors, unless weights
+ * are so large that the kernel behind has no room beside. */
 static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
 {
     const unsigned parts = cuda_divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
     const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
-    struct cuda_grid g = {units < ctas ? units : ctas, 1, CUDA_ONE_THREADS, 0};
+    const bool apart = !a->norm.x && one_piece(&a->m.form, a->m.k) <= ONE_SMALL;
+    struct cuda_grid g = {units < ctas && !apart ? units : ctas, 1, CUDA_ONE_THREADS, 0};
     const unsigned panels = cuda_divide(units, g.x) * each,
                    stage = one_stage(&a->m.form, a->m.k, panels < 2 ? panels : 2);
     a->stages = cuda_divide(panels, 2) * parts < CUDA_ONE_STAGES ? cuda_divide(panels, 2) * parts : CUDA_ONE_STAGES;
@@ -229,12 +234,14 @@ static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
     for (;;) {
         const unsigned sums = a->stages * stage;
         g.shared = a->ring.from + a->ring.slots * a->ring.slot_bytes + (sums > rows ? sums : rows);
-        if (g.shared <= ONE_SHARED || a->ring.slots + a->stages <= 2) return g;
+        if (g.shared <= ONE_SHARED || a->ring.slots + a->stages <= 2) break;
         if (a->ring.slots > 2 || a->stages == 1)
             a->ring.slots--;
         else
             a->stages--;
     }
+    if (apart && g.shared < ONE_APART) g.shared = ONE_APART;
+    return g;
 }
 
 int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a)

@@ -45,6 +45,9 @@ struct cta {
     void *scheduler;
     uint32_t barrier, arrived, alive; /* of __syncthreads */
     struct {
+        uint32_t turn, arrived;
+    } numbered[16]; /* barriers at which a part of the threads arrives */
+    struct {
         uint8_t *at;
         size_t bytes;
     } statics[MOST_STATICS]; /* variables in shared memory that the CTA has come to */

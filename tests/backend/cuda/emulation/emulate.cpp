@@ -195,6 +195,19 @@ void emulated_barrier()
         wait("__syncthreads", &cta.barrier, old);
 }
 
+void ptx_bar_arrive(uint32_t i, uint32_t n)
+{
+    if (!i || i >= 16 || !n || n > blockDim.x || n % WARP) emulated_fault("barrier %u of %u threads", i, n);
+    if (++cta.numbered[i].arrived == n) cta.numbered[i].arrived = 0, cta.numbered[i].turn++;
+}
+
+void ptx_bar_sync(uint32_t i, uint32_t n)
+{
+    const uint32_t old = cta.numbered[i % 16].turn;
+    ptx_bar_arrive(i, n);
+    wait("bar.sync", &cta.numbered[i].turn, old);
+}
+
 const uint32_t (*emulated_exchange(const char *what, const uint32_t *own, int n))[32]
 {
     struct warp *w = &cta.warps[threadIdx.x / WARP];
@@ -238,6 +251,7 @@ static void prepare_cta()
         cta.warps[w].lanes = n - w * WARP < WARP ? n - w * WARP : WARP;
     }
     cta.arrived = cta.barrier = 0;
+    memset(cta.numbered, 0, sizeof(cta.numbered));
     cta.alive = n;
 }
 

@@ -206,6 +206,8 @@ static inline void ptx_cp_async_wait_all()
 
 /* --- barriers in shared memory --- */
 
+void ptx_bar_arrive(uint32_t i, uint32_t n);
+void ptx_bar_sync(uint32_t i, uint32_t n);
 void ptx_mbarrier_init_shared_b64(uint32_t bar, uint32_t n);
 void ptx_mbarrier_arrive_shared_b64(uint32_t bar);
 void ptx_mbarrier_arrive_expect_tx_shared_b64(uint32_t bar, uint32_t bytes);

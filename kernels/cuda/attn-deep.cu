@@ -69,13 +69,6 @@ template <int dim> __device__ static inline struct count count_of(const struct c
     return n;
 }
 
-/* By all lanes of a warp, after what it did. */
-__device__ static inline void warp_arrive(uint64_t *bar)
-{
-    __syncwarp();
-    if (threadIdx.x % CUDA_WARP == 0) bar_arrive(bar);
-}
-
 /* All computing warps have come so far. */
 __device__ static inline void meet(uint64_t *bar)
 {

@@ -23,6 +23,13 @@ __device__ static inline void bar_arrive(uint64_t *bar)
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_at(bar)) : "memory");
 }
 
+/* The warp arrives, when all of its lanes have come so far. */
+__device__ static inline void warp_arrive(uint64_t *bar)
+{
+    __syncwarp();
+    if (threadIdx.x % CUDA_WARP == 0) bar_arrive(bar);
+}
+
 /* Wait for the end of a phase; the first has the parity 0. */
 __device__ static inline void bar_wait(uint64_t *bar, uint32_t parity)
 {

@@ -146,8 +146,7 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
             if (from + i < s.panels)
                 acc = chain<S, M>(stage_at<S, M>(s, x, c.slot, i), x.in.d + b, r,
                                   min((uint32_t)CUDA_PIECE, s.blocks - b), acc);
-            __syncwarp();
-            if (lane == 0) bar_arrive(&taken[c.slot]);
+            warp_arrive(&taken[c.slot]);
             advance(a.stages, c);
         }
         if (a.gated.f) {
@@ -177,8 +176,7 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
                 const uint8_t *piece = x.ring + c.slot * a.ring.slot_bytes;
                 if (blocks == OWN) add_own<W, S, M, T>(f, place_of(f, piece, first), own, out);
                 if (blocks < OWN) add_some<W, S, M, T>(f, place_of(f, piece, first), x.in, b + first, blocks, out);
-                __syncwarp();
-                if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&empty[c.slot]);
+                warp_arrive(&empty[c.slot]);
                 advance(a.ring.slots, c);
             }
             cta_arrive(READY + to.slot, READY_THREADS);

@@ -181,13 +181,6 @@ struct share {
     uint32_t tile, b0; /* of the stage */
 };
 
-/* All lanes have read stage @x.stage, or slot @x.slot. */
-__device__ static inline void release(uint64_t *bar)
-{
-    __syncwarp();
-    if (threadIdx.x % CUDA_WARP == 0) bar_arrive(bar);
-}
-
 /* Go to the next stage, whose weights are waited for. False: there is none, the place stays. */
 __device__ static inline bool advance(const struct cuda_wide &a, const struct bars &bars, struct share &x)
 {
@@ -285,8 +278,8 @@ __device__ static inline void multiply(const struct cuda_wide &a, const struct b
             compute<W, S, M, T, N, true>(a, bars, room, x, blocks);
         else
             compute<W, S, M, T, N, false>(a, bars, room, x, blocks);
-        release(&bars.tokens_read[old.at.stage]);
-        if (x.at.at.slot != old.at.slot) release(&bars.weights_read[old.at.slot]);
+        warp_arrive(&bars.tokens_read[old.at.stage]);
+        if (x.at.at.slot != old.at.slot) warp_arrive(&bars.weights_read[old.at.slot]);
         if (x.at.tile == old.tile && x.more) continue;
         store<N>(a, tile_of<N>(a, old.tile), x.acc);
 #pragma unroll

@@ -170,7 +170,7 @@ void host_pool_turn(struct kv_cache *c, bool stepped)
 /* --- begin and end --- */
 
 /* One piece at once: where there is none, there will be none later. */
-static int begin(struct kv_cache *c)
+static void begin(struct kv_cache *c)
 {
     struct host_pool *h = c->host;
     void *p;
@@ -181,7 +181,6 @@ static int begin(struct kv_cache *c)
     else
         add_piece(h, p);
     prefix_add_host(c->prefix, h->slots, copy, spill_evicting, c);
-    return 0;
 }
 
 int host_pool_new(struct kv_cache *c, uint64_t bytes, struct job_returns *jobs)
@@ -201,7 +200,8 @@ int host_pool_new(struct kv_cache *c, uint64_t bytes, struct job_returns *jobs)
     h->pieces = calloc(h->n_pieces, sizeof(*h->pieces));
     h->unsure = calloc((size_t)h->n_pieces * h->each, sizeof(*h->unsure));
     int r = h->pieces && h->unsure ? kv_pool_new(&h->slots, h->n_pieces * h->each) : -ENOMEM;
-    return r < 0 ? r : begin(c);
+    if (r == 0) begin(c);
+    return r;
 }
 
 void host_pool_free(struct kv_cache *c)

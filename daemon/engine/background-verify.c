@@ -28,13 +28,14 @@ static void *verify_main(void *arg)
     struct backend *b = v->core->model.backend;
     struct mailbox *m = &v->core->mail;
     lower_priority();
-    int r = b->ops->background_verify(b, &v->stop);
+    int r = b->ops->verify_weights(b, &v->stop);
     pthread_mutex_lock(&m->lock);
-    v->verified = r == 0 && !atomic_load(&v->stop);
+    v->verified = r == 0;
     v->damaged = r < 0;
     if (r < 0) v->why = strdup(error_text(r));
     mailbox_kick_locked(m);
     pthread_mutex_unlock(&m->lock);
+    if (r == 0) b->ops->keep_weights(b, &v->stop);
     return NULL;
 }
 

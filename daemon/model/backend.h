@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The interface of a backend. The engine and the cache handle block ids and token batches; only a backend accesses
- * tensor memory. All calls come from one thread, except background_verify, fingerprint, kv_identity, kv_read and
- * kv_write, whose comments state which other calls may run at the same time.
+ * tensor memory. All calls come from one thread, except verify_weights, keep_weights, fingerprint, kv_identity, kv_read
+ * and kv_write, whose comments state which other calls may run at the same time.
  */
 #include "daemon/model/device.h"
 #include "daemon/model/fingerprint.h"
@@ -174,13 +174,17 @@ struct backend_ops {
      */
     int (*kv_save)(struct backend *b, uint32_t group, uint32_t block, void *out);
     int (*kv_saved)(struct backend *b);
-    /* Work that can wait until the model serves: verify or write the packed weights, and hash the model's file if no
-     * record has its fingerprint. Called once, from any thread, while other calls run. Returns -EBADMSG and the error
-     * message if the weights are damaged; all results computed with them are then invalid. Returns 0 otherwise, also
-     * when *stop became true. Only 0 with *stop still false proves the weights: until then no result may be kept. */
-    int (*background_verify)(struct backend *b, const atomic_bool *stop);
+    /* Work that can wait until the model serves, but not until a result is kept: compare packed weights with their
+     * checksums, or hash the model's file if no record has its fingerprint. From any thread, several at once, while
+     * other calls run. 0: the weights are good; 1: *stop became true before; -EBADMSG and the error message: they are
+     * damaged, and all results computed with them are invalid. */
+    int (*verify_weights)(struct backend *b, const atomic_bool *stop);
+    /* Work that only makes this start, or the next one, faster: write the packed weights, or move them to huge pages,
+     * until *stop becomes true. Called once, after verify_weights has returned 0, from any thread, while other calls
+     * run. */
+    void (*keep_weights)(struct backend *b, const atomic_bool *stop);
     /* The model's fingerprint: 0, or 1 while it is not known. It is known at load if a record has it, else after
-     * background_verify has hashed the file, which can fail. From any thread. */
+     * verify_weights has hashed the file, which can fail. From any thread. */
     int (*fingerprint)(const struct backend *b, struct fingerprint *out);
     int (*kv_identity)(const struct backend *b, uint8_t out[16]);                            /* backend_kv_identity */
     void (*logsumexp)(const struct backend *b, const float *logits, float *max, float *lse); /* backend_logsumexp */

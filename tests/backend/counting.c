@@ -188,9 +188,14 @@ static void host_free(struct backend *b, void *p)
     free(p);
 }
 
-static int background_verify(struct backend *b, const atomic_bool *stop)
+static int verify_weights(struct backend *b, const atomic_bool *stop)
 {
-    return cpu(b)->ops->background_verify(cpu(b), stop);
+    return cpu(b)->ops->verify_weights(cpu(b), stop);
+}
+
+static void keep_weights(struct backend *b, const atomic_bool *stop)
+{
+    cpu(b)->ops->keep_weights(cpu(b), stop);
 }
 
 static int fingerprint(const struct backend *b, struct fingerprint *out)
@@ -221,7 +226,8 @@ static struct backend_ops ops = {.forward = forward,
                                  .kv_read = kv_read,
                                  .kv_write = kv_write,
                                  .kv_release = kv_release,
-                                 .background_verify = background_verify,
+                                 .verify_weights = verify_weights,
+                                 .keep_weights = keep_weights,
                                  .fingerprint = fingerprint,
                                  .kv_identity = kv_identity,
                                  .logsumexp = logsumexp,

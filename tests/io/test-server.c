@@ -141,7 +141,7 @@ void __wrap_background_verify_start(struct background_verify *v, struct core *co
 {
     static struct backend_ops ops;
     ops = *core->model.backend->ops;
-    ops.background_verify = find_damage;
+    ops.verify_weights = find_damage;
     if (is_damaged) core->model.backend->ops = &ops;
     __real_background_verify_start(v, core);
 }

@@ -27,9 +27,14 @@ static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32
     kv_memory_release(&((struct cpu *)b)->kv[group], first, n);
 }
 
-static int background_verify(struct backend *b, const atomic_bool *stop)
+static int verify_weights(struct backend *b, const atomic_bool *stop)
 {
-    return weights_background_verify(&((struct cpu *)b)->weights, stop);
+    return weights_verify(&((struct cpu *)b)->weights, stop);
+}
+
+static void keep_weights(struct backend *b, const atomic_bool *stop)
+{
+    weights_keep(&((struct cpu *)b)->weights, stop);
 }
 
 static int fingerprint(const struct backend *b, struct fingerprint *out)
@@ -77,7 +82,8 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_read = kv_read,
                                        .kv_write = kv_write,
                                        .kv_release = kv_release,
-                                       .background_verify = background_verify,
+                                       .verify_weights = verify_weights,
+                                       .keep_weights = keep_weights,
                                        .fingerprint = fingerprint,
                                        .kv_identity = cpu_kv_identity,
                                        .logsumexp = logsumexp,

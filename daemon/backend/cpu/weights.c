@@ -64,9 +64,11 @@ static int tabulate(const struct weights_plan *p)
 static bool map_packed(struct weights_plan *p)
 {
     struct weights *w = p->w;
-    if (!w->dir || fingerprint_recall(&w->model, p->g, w->dir)) return false;
-    atomic_store(&w->model_known, true);
-    if (packed_map(&w->packed, &w->table, &w->model, w->dir)) return false;
+    struct fingerprint model;
+    if (!w->dir || fingerprint_recall(&model, p->g, w->dir)) return false;
+    weights_set_model(w, &model);
+    atomic_store(&w->recorded, true);
+    if (packed_map(&w->packed, &w->table, &model, w->dir)) return false;
     w->mem = packed_image(w->packed);
     return true;
 }

@@ -137,9 +137,10 @@ struct weights {
     const struct gguf *g;
     struct weights_item *items; /* [n_items] of which tensors the matrices are (weights-plan.h) */
     size_t n_items;
-    char *dir;                /* directory for packed weights; NULL: they are not kept */
-    atomic_bool model_known;  /* @model is set; weights_load or weights_background_verify sets it once */
-    struct fingerprint model; /* read it with weights_model */
+    char *dir;                 /* directory for packed weights; NULL: they are not kept */
+    _Atomic uint64_t model[2]; /* the fingerprint; weights_load or weights_verify sets it (weights_set_model) */
+    atomic_bool model_known;   /* @model is set */
+    atomic_bool recorded;      /* in @dir, for the next start; set before @model_known */
 };
 
 /* Load the weights of @g, which must stay open until weights_fini. @model: those of its model, which must stay, too; an
@@ -152,15 +153,20 @@ int weights_load(struct weights *w, const struct gguf *g, const struct hparams *
                  void *progress_ctx);
 void weights_fini(struct weights *w);
 
-/* Work that can wait until the model serves. Mapped weights are compared with their checksums. Otherwise the model's
- * file is hashed, and the weights are written to the directory, if there is one, after a sweep of it. Called once, from
- * any thread; it changes in *w only the fields that weights_model reads. Returns 0, also when *stop became true or the
- * weights could not be written, which is logged. Returns -EBADMSG and sets the error message if the mapped weights
- * differ from their checksums. */
-int weights_background_verify(struct weights *w, const atomic_bool *stop);
+/* Compare mapped weights with their checksums. Otherwise hash the model's file, unless its fingerprint is known, and
+ * record that in the directory, if there is one. From any thread, several at once. Returns 0, also when the file could
+ * not be hashed or the record not be written, which is logged; 1 when *stop became true before; -EBADMSG and the error
+ * message if the mapped weights differ from their checksums. */
+int weights_verify(struct weights *w, const atomic_bool *stop);
 
-/* The model's fingerprint: 0, or 1 if it is not known, or not yet (weights_background_verify). From any thread. */
+/* After weights_verify has returned 0, once, from any thread: move mapped weights to huge pages, or write the others to
+ * the directory, if there is one that can be written to. Sweeps it before. Failures are logged. */
+void weights_keep(struct weights *w, const atomic_bool *stop);
+
+/* The model's fingerprint: 0, or 1 if it is not known, or not yet (weights_verify). From any thread. */
 int weights_model(const struct weights *w, struct fingerprint *out);
+/* It is @f. From any thread, several at once with the same one. */
+void weights_set_model(struct weights *w, const struct fingerprint *f);
 
 /* Check the tensors as weights_load does, without reading their data. On 0 *bytes is the memory they need. */
 int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes);

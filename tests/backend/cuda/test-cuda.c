@@ -464,8 +464,8 @@ static void test_identity(void **state)
     p.cpu = tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16});
     p.gpu =
         tiny_backend(p.g, &(struct tiny_backend_config){.kv_type = KERN_KV_F16, .backend = "cuda", .device = devices});
-    assert_int_equal(p.cpu->ops->background_verify(p.cpu, &stop), 0);
-    assert_int_equal(p.gpu->ops->background_verify(p.gpu, &stop), 0);
+    assert_int_equal(p.cpu->ops->verify_weights(p.cpu, &stop), 0);
+    assert_int_equal(p.gpu->ops->verify_weights(p.gpu, &stop), 0);
     assert_int_equal(backend_kv_identity(p.cpu, ids[0]), 0);
     assert_int_equal(backend_kv_identity(p.gpu, ids[1]), 0);
     assert_memory_equal(ids[0], ids[1], 16);

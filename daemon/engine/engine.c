@@ -28,7 +28,7 @@
 #include <sys/resource.h>
 
 #define JOB_THREADS 4       /* some of them wait for a disk */
-#define VERIFY_USEC 5000000 /* that a stop waits for the background verification at most */
+#define VERIFY_USEC 5000000 /* that a stop waits for the verified and the packed weights at most */
 
 /* --- the thread --- */
 
@@ -230,15 +230,15 @@ static void end_all(struct engine *e)
 static void unload(struct engine *e)
 {
     struct core *core = &e->core;
-    uint64_t now = clock_now_usec(), flush = e->flush_until > now ? e->flush_until - now : 0;
-    /* The verification uses the model; and without its result nothing can be kept. */
-    background_verify_end(&e->verify, flush < VERIFY_USEC ? flush : VERIFY_USEC);
+    const uint64_t now = clock_now_usec(), until = least(e->flush_until, now + VERIFY_USEC);
+    if (until > now) background_verify_hurry(&e->verify); /* without its result nothing can be kept */
     model_watcher_end(&e->watcher);
     end_all(e);
     sessions_save_rest(core);
     core->mail.returns.pool = job_pool_free(core->mail.returns.pool);
     step_free(core);
     media_room_free(core);
+    background_verify_await(&e->verify, until);
     kv_cache_free(&core->cache, e->flush_until);
     model_draft_free(core);
     pasts_fini(&core->drafter.pasts);
@@ -246,6 +246,7 @@ static void unload(struct engine *e)
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
     output_step_fini(&core->output);
     core->sessions = session_store_free(core->sessions);
+    background_verify_end(&e->verify, until); /* it may have to wait for a thread that gets no CPU time */
     loaded_fini(&core->model);
     energy_close(&core->energy);
 }

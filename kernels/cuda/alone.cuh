@@ -12,8 +12,9 @@ struct early {
     const float *cs; /* in shared memory */
 };
 
+/* @head: the KV head. */
 __device__ static inline struct early read_early(const struct cuda_decode &a, const struct cuda_tile &t,
-                                                 struct steps &x, float *cs)
+                                                 struct steps &x, uint32_t head, float *cs)
 {
     const struct cuda_token token = a.heads.token[t.token];
     const struct cuda_seen seen = a.attn.seen[t.token];
@@ -26,7 +27,7 @@ __device__ static inline struct early read_early(const struct cuda_decode &a, co
     e.own = !t.sinks && t.to == seen.end;
     e.slot = token.pos % CUDA_WARP;
     e.at = (token.pos - t.from) / CUDA_WARP;
-    e.block = kv_block(a.attn.kv, token.block[a.heads.group], blockIdx.y);
+    e.block = kv_block(a.attn.kv, token.block[a.heads.group], head);
     e.cs = cs;
     for (uint32_t i = threadIdx.x; i < a.heads.rot; i += blockDim.x) cs[i] = from[i];
     return e;

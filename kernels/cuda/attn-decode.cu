@@ -140,7 +140,7 @@ template <int type, bool plain, bool APART> __device__ static inline void near(c
         x.step = APART ? a.attn.kv.half : a.attn.kv.each;
         x.values = APART ? 0 : a.attn.kv.half;
         fetch<APART>(a.attn, t, x);
-        e = read_early(a, t, x, cs);
+        e = read_early(a, t, x, blockIdx.y, cs);
         __syncthreads();
     }
     wait_before();

@@ -18,18 +18,6 @@
 /* It has been read. */
 __shared__ static uint64_t taken[CUDA_ONE_STAGES];
 
-/* Barrier number @i of the CTA, of @n threads in whole warps, some of which only arrive. Those that wait resume sooner
- * than at a barrier in shared memory. */
-__device__ static inline void cta_arrive(uint32_t i, uint32_t n)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(i), "r"(n) : "memory");
-}
-
-__device__ static inline void cta_wait(uint32_t i, uint32_t n)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(i), "r"(n) : "memory");
-}
-
 /* What lies in shared memory. */
 struct inside {
     struct input in;

@@ -6,10 +6,14 @@
 #define THREADS       128
 #define FEW_THREADS   512
 #define SHORT_BLOCKS  4
-#define SHORT_THREADS 128      /* for tiles of up to so many blocks */
-#define DEEP_BLOCKS   9        /* of the largest tile, at least, for cuda_deep_* */
-#define MANY_PARTS    16       /* of a token on average, for cuda_merge_deep */
-#define NEAR_ENDS     (16 * 8) /* bytes of cuda_near_* for maxima and sums of rows */
+#define SHORT_THREADS 128          /* for tiles of up to so many blocks */
+#define DEEP_BLOCKS   9            /* of the largest tile, at least, for cuda_deep_* */
+#define DEEP_ALL      (227u << 10) /* shared memory of a multiprocessor; */
+#define DEEP_ALONE    (110u << 10) /* for one CTA of cuda_deep_* */
+#define DEEP_TWO      (166u << 10) /* and for two */
+#define DEEP_BARRIERS 640          /* bytes that cuda_deep_* has beside */
+#define MANY_PARTS    16           /* of a token on average, for cuda_merge_deep */
+#define NEAR_ENDS     (16 * 8)     /* bytes of cuda_near_* for maxima and sums of rows */
 #define SOME_ROWS     32 /* queries of a tile of cuda_attn_some_* and cuda_attn_capped_*, for cuda_attn_* at best */
 
 /* The kernels for heads of up to so many values; those for many queries, of how many in a tile. */
@@ -84,22 +88,28 @@ uint32_t cuda_attention_rows(const struct cuda_pass *p, uint32_t n)
     return queries >= rows * (uint32_t)c->device.processors / 2 && rows > SOME_ROWS ? rows : SOME_ROWS;
 }
 
-/* The kernels for tokens that see much, for so many queries of a KV head; slots of their rings if two CTAs share a
- * multiprocessor, and if three do. */
-static const struct deep {
-    uint32_t rows, slots[2];
-} deep[2] = {{4, {11, 7}}, {8, {10, 6}}};
+/* The kernels for tokens that see much: for so many queries of a KV head, at most. */
+static const uint32_t deep_rows[CUDA_DEEP_SIZES] = {2, 4, 8};
+
+/* Slots of their rings if so many CTAs share a multiprocessor, which keeps 1 KB for each. One or two of them leave room
+ * for CTAs of the kernels before and behind, which are products of one token, so that these overlap. */
+static uint32_t deep_slots(uint32_t dim, uint32_t rows, uint32_t ctas)
+{
+    const uint32_t all = ctas < 2 ? DEEP_ALONE : ctas < 3 ? DEEP_TWO : DEEP_ALL, room = all / ctas - 1024;
+    const uint32_t slots = (room - CUDA_DEEP_SHARED(dim, rows, 0) - DEEP_BARRIERS) / CUDA_DEEP_SLOT;
+    return slots < CUDA_DEEP_SLOTS ? slots : CUDA_DEEP_SLOTS;
+}
 
 static int find_deep(struct cuda *c)
 {
     int r = 0;
     if (!c->device.early || c->host->base.config.kv_type != KERN_KV_F16) return 0;
-    for (uint32_t i = 0; !r && i < 2 * CUDA_PLAIN_SIZES; i++) {
-        const struct deep *d = &deep[i % 2];
-        const uint32_t dim = sizes[i / 2].dim;
+    for (uint32_t i = 0; !r && i < CUDA_DEEP_SIZES * CUDA_PLAIN_SIZES; i++) {
+        const uint32_t size = i / CUDA_DEEP_SIZES, k = i % CUDA_DEEP_SIZES, dim = sizes[size].dim;
         char name[32];
-        snprintf(name, sizeof(name), "cuda_deep_%u_%u", dim, d->rows);
-        r = cuda_kernel(&c->device, &c->kern.deep[i / 2][i % 2], name, CUDA_DEEP_SHARED(dim, d->rows, d->slots[0]));
+        snprintf(name, sizeof(name), "cuda_deep_%u_%u", dim, deep_rows[k]);
+        r = cuda_kernel(&c->device, &c->kern.deep[size][k], name,
+                        CUDA_DEEP_SHARED(dim, deep_rows[k], deep_slots(dim, deep_rows[k], 1)));
     }
     return r;
 }
@@ -238,27 +248,43 @@ bool cuda_decodes(const struct cuda_pass *p, const struct cuda_view *v)
            !is_wide(p->cpu.heads.head_dim) && v->n == p->n && v->n_waves == 1 && v->waves[0].rows <= CUDA_FEW_ROWS;
 }
 
-/* Heads of how many values and KV heads of how many queries the kernels for tokens that see much know: which of
- * these computes @a, or -1. */
-static int deep_of(const struct cuda *c, const struct cuda_wave *w, const struct cuda_decode *a)
+/* How many CTAs share the queries of a KV head: as long as each of all @ctas has a multiprocessor. */
+static uint32_t share_of(const struct cuda *c, uint32_t group, uint32_t ctas)
 {
-    const uint32_t dim = a->attn.dim, size = size_of(dim), more = a->attn.group > deep[0].rows;
-    const bool many = w->n_tiles * a->attn.kv_heads > (unsigned)c->device.processors;
-    if (w->blocks < DEEP_BLOCKS || size >= CUDA_PLAIN_SIZES || dim != sizes[size].dim || !c->kern.deep[size][more])
-        return -1;
-    if (a->attn.group > deep[more].rows || a->heads.rot > dim) return -1;
-    /* where each CTA has a multiprocessor, copies of its whole tile are faster, as far as there is room */
-    return many || size ? (int)more : -1;
+    for (uint32_t k = 0; k + 1 < CUDA_DEEP_SIZES; k++) {
+        const uint32_t rows = deep_rows[k];
+        if (group > rows && group % rows == 0 && ctas * (group / rows) <= (unsigned)c->device.processors)
+            return group / rows;
+    }
+    return 1;
 }
 
-static int start_deep(const struct cuda *c, struct start *x, const struct cuda_decode *a, const struct deep *d)
+/* The kernels for tokens that see much compute @a. */
+static bool is_deep(const struct cuda *c, const struct cuda_wave *w, const struct cuda_decode *a)
 {
-    const uint32_t dim = a->attn.dim, processors = (unsigned)c->device.processors;
-    const uint32_t slots = d->slots[x->grid.x * x->grid.y > 2 * processors];
-    const struct cuda_deep deep_args = {*a, slots};
-    x->grid.threads = CUDA_DEEP_THREADS;
-    x->grid.shared = CUDA_DEEP_SHARED(dim, d->rows, slots);
-    return cuda_launch(&c->device, c->kern.deep[size_of(dim)][d - deep], x->grid, &deep_args);
+    const uint32_t dim = a->attn.dim, size = size_of(dim), group = a->attn.group, ctas = w->n_tiles * a->attn.kv_heads;
+    if (w->blocks < DEEP_BLOCKS || size >= CUDA_PLAIN_SIZES || dim != sizes[size].dim || !c->kern.deep[size][0] ||
+        group > deep_rows[CUDA_DEEP_SIZES - 1] || a->heads.rot > dim)
+        return false;
+    /* where a CTA has a multiprocessor for all queries, copies of its whole tile are faster, as far as there is room */
+    return size || ctas > (unsigned)c->device.processors || share_of(c, group, ctas) > 1;
+}
+
+static int start_deep(const struct cuda *c, struct start *x, const struct cuda_decode *a)
+{
+    struct cuda_deep deep = {.a = *a, .share = share_of(c, a->attn.group, x->grid.x * x->grid.y)};
+    const uint32_t dim = a->attn.dim, group = a->attn.group / deep.share;
+    x->grid.y *= deep.share;
+    deep.a.attn.group = (uint16_t)group;
+    deep.a.attn.kv_heads = (uint16_t)x->grid.y;
+    const uint32_t ctas = cuda_divide(x->grid.x * x->grid.y, (unsigned)c->device.processors);
+    uint32_t k = ctas > 1; /* the first kernel is for one CTA of a multiprocessor */
+    while (deep_rows[k] < group) k++;
+    const uint32_t rows = deep_rows[k], most = CUDA_DEEP_CTAS(rows);
+    deep.slots = deep_slots(dim, rows, ctas < most ? ctas : most);
+    x->grid.threads = CUDA_DEEP_THREADS(rows);
+    x->grid.shared = CUDA_DEEP_SHARED(dim, rows, deep.slots);
+    return cuda_launch(&c->device, c->kern.deep[size_of(dim)][k], x->grid, &deep);
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest
@@ -272,8 +298,7 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;
     x.grid.y = a->attn.kv_heads;
-    const int which = deep_of(c, w, a);
-    if (which >= 0) return start_deep(c, &x, a, &deep[which]);
+    if (is_deep(c, w, a)) return start_deep(c, &x, a);
     /* of many short tiles, more are computed at once with few threads */
     if (w->blocks <= SHORT_BLOCKS && x.grid.x * x.grid.y > 2 * (unsigned)c->device.processors)
         x.grid.threads = SHORT_THREADS;

@@ -19,7 +19,8 @@
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
-#define CUDA_PLAIN_SIZES 2            /* the first of these sizes have cuda_plain_* */
+#define CUDA_DEEP_SIZES  3
+#define CUDA_PLAIN_SIZES 2 /* the first of these sizes have cuda_plain_* */
 
 /* Those of the layers' embeddings of tokens. */
 struct cuda_layer_buffers {
@@ -127,8 +128,8 @@ struct cuda_tables {
 enum { VIEW_FULL, VIEW_WINDOW, VIEW_LAST, CUDA_VIEWS }; /* layers that see everything; with a window; the last one */
 
 struct cuda_kernels {
-    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many, merge_deep,
-        attn_few, decode;
+    CUfunction norm, quantize, gated, logits, largest, heads, heads_many, heads_plain, kv_copy, merge, merge_many,
+        merge_deep, attn_few, decode;
     CUfunction norm_any, xielu, head_gate, sparse_gate, layer_rows, layer_gate; /* norms.c, variants.c */
     struct {
         CUfunction route, sort, gather, gated, add;
@@ -144,10 +145,10 @@ struct cuda_kernels {
     } altup;          /* altup.c */
     CUfunction alibi; /* NULL: the model has none */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
-    CUfunction attn_many[CUDA_ATTN_SIZES]; /* or NULL */
-    CUfunction near, apart;                /* NULL: the device has no bulk copies */
-    CUfunction plain[CUDA_PLAIN_SIZES];    /* the same of usual models: cuda_is_plain() */
-    CUfunction deep[CUDA_PLAIN_SIZES][2];  /* heads of these sizes, up to 4 and 8 for a KV head; NULL: not f16 either */
+    CUfunction attn_many[CUDA_ATTN_SIZES];              /* or NULL */
+    CUfunction near, apart;                             /* NULL: the device has no bulk copies */
+    CUfunction plain[CUDA_PLAIN_SIZES];                 /* the same of usual models: cuda_is_plain() */
+    CUfunction deep[CUDA_PLAIN_SIZES][CUDA_DEEP_SIZES]; /* up to 2, 4 and 8 for a KV head; NULL: not f16 either */
     struct cuda_kind kinds[KERN_TYPES];
 };
 

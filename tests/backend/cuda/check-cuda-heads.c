@@ -298,14 +298,15 @@ static struct cuda_decode decode_args(const struct decode_case *c)
                                   .heads = y->heads,
                                   .dim = y->dim};
     if (y->dim % KERN_BLOCK == 0) a.merge.q = dev_acts(c->heads.n, (size_t)y->heads * y->dim);
-    const size_t counters = c->heads.n * y->kv_heads * sizeof(*a.done);
+    const size_t counters = c->heads.n * y->heads * sizeof(*a.done);
     a.done = dev_up(memset(mem(counters), 0, counters), counters);
     return a;
 }
 
 /* One kernel, which is run twice, gives what @a gave in three, which other checks compare with the definition. "plain":
- * if the case is. */
-static void same_decode(const struct decode_case *c, const char *which, unsigned shared, const struct cuda_decode *a)
+ * if the case is. @rows: of "deep", whose CTAs share the queries of a KV head if these are more. */
+static void same_decode(const struct decode_case *c, const char *which, unsigned shared, const struct cuda_decode *a,
+                        uint32_t rows)
 {
     const struct kv_case *y = &c->heads.kv;
     const struct cuda_decode b = decode_args(c);
@@ -316,14 +317,15 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
     if (!strcmp(which, "plain") && !cuda_is_plain(&b)) return;
     snprintf(name, sizeof(name), "cuda_%s_%s", which, kern_kv_name(y->type));
     if (!strcmp(which, "plain")) snprintf(name, sizeof(name), "cuda_plain_%s_%u", kern_kv_name(y->type), y->dim);
-    if (!strcmp(which, "deep"))
-        snprintf(name, sizeof(name), "cuda_deep_%u_%u", y->dim, y->heads > 4 * y->kv_heads ? 8 : 4);
+    if (!strcmp(which, "deep")) snprintf(name, sizeof(name), "cuda_deep_%u_%u", y->dim, rows);
+    const uint32_t group = y->heads / y->kv_heads, share = rows && group > rows ? group / rows : 1;
     for (unsigned k = 0; k < 2; k++) {
         const unsigned some = k == c->n_tiles % 2 ? 512 : 128;
-        const unsigned threads = !strcmp(which, "deep") ? CUDA_DEEP_THREADS : some;
-        struct cuda_deep args = {b, DEEP_SLOTS}; /* the others take its first member */
+        const unsigned threads = rows ? CUDA_DEEP_THREADS(rows) : some;
+        struct cuda_deep args = {b, DEEP_SLOTS, share}; /* the others take its first member */
+        args.a.attn.group = (uint16_t)(group / share), args.a.attn.kv_heads = (uint16_t)(y->kv_heads * share);
         if (k && y->dim % 32 == 0) args.a.done = NULL;
-        dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads, threads, shared}, &args);
+        dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads * share, threads, shared}, &args);
         if (!args.a.done) dev_run("cuda_merge_deep", (struct cuda_grid){n, y->heads * y->dim / 32, 32, 0}, &b.merge);
     }
     if (strcmp(which, "plain")) /* it gives only what is quantized */
@@ -332,8 +334,8 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
     if (b.merge.q.q) same_acts(&b.merge.q, want, n, (size_t)y->heads * y->dim, name);
     same_bytes(dev_down(b.heads.kv.mem, BLOCKS * y->stride), dev_down(a->heads.kv.mem, BLOCKS * y->stride),
                BLOCKS * y->stride, "KV of %s, dim %u", name, y->dim);
-    const uint32_t *done = dev_down(b.done, n * y->kv_heads * sizeof(*done));
-    for (uint32_t k = 0; k < n * y->kv_heads; k++) assert_int_equal(done[k], 0);
+    const uint32_t *done = dev_down(b.done, n * y->heads * sizeof(*done));
+    for (uint32_t k = 0; k < n * y->heads; k++) assert_int_equal(done[k], 0);
 }
 
 static void one_decode(enum kern_kv type, unsigned i)
@@ -349,12 +351,14 @@ static void one_decode(enum kern_kv type, unsigned i)
     snprintf(name, sizeof(name), "cuda_attn_few_%s", kern_kv_name(type));
     dev_run(name, (struct cuda_grid){c.n_tiles, y->kv_heads, 512, shared}, &a.attn);
     dev_run("cuda_merge", (struct cuda_grid){n, y->heads, 32, 0}, &a.merge);
-    same_decode(&c, "decode", shared, &a);
-    if (device.early && apart <= 216 << 10) same_decode(&c, "apart", apart, &a);
-    if (device.early && apart + half <= 216 << 10) same_decode(&c, "near", apart + half, &a);
-    if (device.early && apart + half <= 216 << 10) same_decode(&c, "plain", apart + half, &a);
-    if (device.early && type == KERN_KV_F16 && (y->dim == 64 || y->dim == 128) && group <= 8)
-        same_decode(&c, "deep", CUDA_DEEP_SHARED(y->dim, group > 4 ? 8 : 4, DEEP_SLOTS), &a);
+    same_decode(&c, "decode", shared, &a, 0);
+    if (device.early && apart <= 216 << 10) same_decode(&c, "apart", apart, &a, 0);
+    if (device.early && apart + half <= 216 << 10) same_decode(&c, "near", apart + half, &a, 0);
+    if (device.early && apart + half <= 216 << 10) same_decode(&c, "plain", apart + half, &a, 0);
+    for (uint32_t rows = 2; rows <= 8; rows *= 2)
+        if (device.early && type == KERN_KV_F16 && (y->dim == 64 || y->dim == 128) && group <= 8 &&
+            (group <= rows || group % rows == 0))
+            same_decode(&c, "deep", CUDA_DEEP_SHARED(y->dim, rows, DEEP_SLOTS), &a, rows);
     dev_reset();
 }
 

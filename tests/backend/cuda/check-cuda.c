@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAX_TESTS 160
-#define MAX_DEV   144
+#define MAX_DEV   256
 
 struct cuda_device device;
 const struct kernels *ref;

@@ -19,7 +19,8 @@
 
 struct device_choice devices; /* n 0: the first one */
 
-/* The file of "@arch", in F32, of "@arch/TYPE", or of "@arch/TYPE/N" with heads of N values. */
+/* The file of "@arch", in F32, of "@arch/TYPE", of "@arch/TYPE/N" with heads of N values, or of "@arch/TYPE/N/G" with G
+ * of these heads and one KV head. */
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
 {
     struct buf b = BUF_INIT;
@@ -31,8 +32,11 @@ static struct gguf *open_arch(const char *arch, uint32_t ctx)
     if (type) *type++ = 0;
     char *values = type ? strchr(type, '/') : NULL;
     if (values) *values++ = 0;
+    char *heads = values ? strchr(values, '/') : NULL;
+    if (heads) *heads++ = 0;
     tiny_init(&t);
     if (values) t.head_dim = (uint32_t)atoi(values);
+    if (heads) t.heads = (uint32_t)atoi(heads), t.kv_heads = 1;
     t.type = type ? (uint32_t)tiny_type(type) : 0;
     t.arch = name;
     t.ctx = ctx;
@@ -316,6 +320,26 @@ static void test_texts(void **state)
     }
     free(rows[0]);
     free(rows[1]);
+    close_pair(&p);
+}
+
+/* Single tokens that see most of a segment, and two. */
+static void test_deep(void **state)
+{
+    enum { ALL = 550, FROM = 490 };
+    struct pair p = open_pair(*state, 1024, (struct tiny_backend_config){.kv_type = KERN_KV_F16, .batch_tokens = 512});
+    struct backend_seq want, s;
+    backend_seq_init(&want, p.cpu, ALL, 5, 0);
+    backend_seq_init(&s, p.gpu, ALL, 5, 0);
+    backend_seq_run(p.cpu, &want, 200);
+    backend_seq_run(p.gpu, &s, 290);
+    memset(s.logits + (size_t)FROM * s.vocab, 0, (size_t)(ALL - FROM) * s.vocab * sizeof(float));
+    s.done = FROM;
+    backend_seq_run(p.gpu, &s, 1);
+    backend_seq_same_logits(&want, &s);
+    same_blocks(&p, 0, ALL / KV_BLOCK);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
     close_pair(&p);
 }
 
@@ -634,6 +658,11 @@ int main(int argc, char **argv)
     add(test_long, "long, gemma3n", "gemma3n/Q8_0");
     for (size_t i = 0; devices.n > 1 && i < sizeof(pieces) / sizeof(*pieces); i++)
         add(test_pieces, pieces[i][0], pieces[i][1]);
+    add(test_deep, "deep, 4 of 64", "llama/Q8_0/64/4");
+    add(test_deep, "deep, 8 of 64", "qwen3/Q8_0/64/8");
+    add(test_deep, "deep, 6 of 64", "llama/Q8_0/64/6");
+    add(test_deep, "deep, 8 of 128", "llama/Q8_0/128/8");
+    add(test_deep, "deep, 1 of 128", "llama/Q8_0/128/1");
     add(test_window_group, "a group of windows", "gemma3/Q8_0");
     add(test_window_group, "a group of windows, gemma4", "gemma4/Q8_0");
     add(test_window_group, "a group of windows, gemma3n", "gemma3n/Q8_0");

@@ -104,8 +104,8 @@ __device__ static inline void fetch_piece(const struct deep &x, const struct cou
 
 /* Rows and dims of a thread's chains; so many threads have some. */
 template <int R> constexpr int own_rows = R < 4 ? R : 4;
-template <int R> constexpr int own_dims = R < 4 ? 1 : 2;
-template <int dim, int R> constexpr uint32_t chains = dim / own_dims<R> *(R / own_rows<R>);
+template <int dim, int R> constexpr int own_dims = R < 4 || (dim == 128 && R == 4) ? 1 : 2; /* measured, H200 */
+template <int dim, int R> constexpr uint32_t chains = dim / own_dims<dim, R> *(R / own_rows<R>);
 
 /* Before anything else: a thread of each warp some of the barriers. */
 template <int dim, int R, int W> __device__ static inline void init_bars()
@@ -285,7 +285,8 @@ template <int R> __device__ static inline float find_factor(const struct deep &x
 {
     const uint32_t lane = threadIdx.x % 16, r = lane % R;
     float before = NOTHING;
-    for (uint32_t b = 0; b < block; b++) before = fmaxf(before, x.tops[b * R + r]);
+#pragma unroll
+    for (uint32_t b = 0; b + 1 < BLOCKS; b++) before = fmaxf(before, b < block ? x.tops[b * R + r] : NOTHING);
     const float top = x.tops[block * R + r], m = fmaxf(before, top);
     if (lane < R) x.factors[block * R + r] = before != NOTHING && top > before ? exp_(before - top) : 1.0f;
     if (lane < R && block == n.blocks - 1) x.ends[r] = m;
@@ -359,9 +360,9 @@ __device__ static inline void weigh_blocks(const struct cuda_tile &t, const stru
 
 /* --- chains --- */
 
-/* What a thread has of D dims and Q rows: outputs, sums of the rows. */
+/* The outputs of a thread, of D dims and Q rows. */
 template <int Q, int D> struct chained {
-    float o[D][Q], l[Q];
+    float o[D][Q];
 };
 
 /* Weights of Q rows, and values of D dims, of some keys. */
@@ -407,48 +408,49 @@ template <int Q, int D> __device__ static inline void add_some(const keys<Q, D> 
     for (uint32_t i = 0; i < KEYS; i++) add_value<Q, D>(k.p[i], k.v[i], y);
 }
 
-/* Add the keys [lo, hi) of a block. @v: the thread's dims; @p: its rows. */
-template <int dim, int R, int Q, int D>
-__device__ static inline void add_keys(const uint16_t *v, const float *p, uint32_t lo, uint32_t hi, chained<Q, D> &y)
+template <int Q, int D> __device__ static inline void scale_all(const values<Q> &c, chained<Q, D> &y)
 {
+#pragma unroll
+    for (uint32_t d = 0; d < D; d++)
+#pragma unroll
+        for (uint32_t r = 0; r < Q; r++) y.o[d][r] = y.o[d][r] * c.v[r]; /* 1 changes nothing */
+}
+
+/* Add all keys of @n blocks that follow each other. @v: the thread's dims; @p, @c: weights and factors of its rows. */
+template <int dim, int R, int Q, int D>
+__device__ static inline void add_blocks(const uint16_t *v, const float *p, const float *c, uint32_t n,
+                                         chained<Q, D> &y)
+{
+    const uint32_t all = n * CUDA_WARP;
     keys<Q, D> one, two;
-    if (lo || hi < CUDA_WARP) {
-#pragma unroll 1
-        for (uint32_t j = lo; j < hi; j++) {
-            read_dims<D>(v + j * dim, one.v[0]);
-            add_value<Q, D>(*(const values<Q> *)(p + j * R), one.v[0], y);
-        }
-        return;
-    }
     read_keys<dim, R>(v, p, 0, one);
+#pragma unroll 1
+    for (uint32_t b = 0; b < all; b += CUDA_WARP, c += R) {
+        scale_all<Q, D>(*(const values<Q> *)c, y);
 #pragma unroll 2
-    for (uint32_t j = 0; j < CUDA_WARP; j += 2 * KEYS) { /* reads before what needs them */
-        read_keys<dim, R>(v, p, j + KEYS, two);
-        add_some(one, y);
-        read_keys<dim, R>(v, p, (j + 2 * KEYS) % CUDA_WARP, one);
-        add_some(two, y);
+        for (uint32_t j = b; j < b + CUDA_WARP; j += 2 * KEYS) { /* reads before what needs them */
+            const uint32_t next = j + 2 * KEYS;
+            read_keys<dim, R>(v, p, j + KEYS, two);
+            add_some(one, y);
+            read_keys<dim, R>(v, p, next < all ? next : 0, one);
+            add_some(two, y);
+        }
     }
 }
 
-/* Add block @b, whose V begins at @v, to the chains of the dims from @d on and the rows from @first on. */
+/* Add the keys [lo, hi) of a block. */
 template <int dim, int R, int Q, int D>
-__device__ static inline void add_block(const struct steps &s, const struct deep &x, const struct early &e, uint16_t *v,
-                                        uint32_t b, uint32_t d, uint32_t first, chained<Q, D> &y)
+__device__ static inline void add_keys(const uint16_t *v, const float *p, const float *c, uint32_t lo, uint32_t hi,
+                                       chained<Q, D> &y)
 {
-    const uint32_t at = b * R + first;
-    const values<Q> c = *(const values<Q> *)(x.factors + at), more = *(const values<Q> *)(x.sums + at);
-    uint32_t lo, hi;
-    visible(s.begin, s.end, s.first + b * CUDA_WARP, lo, hi);
     if (lo >= hi) return;
-#pragma unroll
-    for (uint32_t i = 0; i < D; i++) {
-        if (e.own && b == e.at) v[e.slot * dim + i] = to_half(x.value[d + i]);
-#pragma unroll
-        for (uint32_t r = 0; r < Q; r++) y.o[i][r] = y.o[i][r] * c.v[r]; /* 1 changes nothing */
+    scale_all<Q, D>(*(const values<Q> *)c, y);
+#pragma unroll 1
+    for (uint32_t j = lo; j < hi; j++) {
+        __half k[D];
+        read_dims<D>(v + j * dim, k);
+        add_value<Q, D>(*(const values<Q> *)(p + j * R), k, y);
     }
-    add_keys<dim, R>(v, x.weights + b * CUDA_WARP * R + first, lo, hi, y);
-#pragma unroll
-    for (uint32_t r = 0; r < Q; r++) y.l[r] = y.l[r] * c.v[r] + more.v[r];
 }
 
 /* The chains of the dims from @d on and the rows from @first on. */
@@ -457,36 +459,60 @@ __device__ static inline void chain_some(const struct steps &s, const struct dee
                                          const struct early &e, uint32_t d, uint32_t first, chained<Q, D> &y)
 {
     using L = layout<dim>;
+    const float *p = x.weights + first, *c = x.factors + first;
+    /* the blocks of which all keys are visible, as far as there are some */
+    const uint32_t from = s.begin > s.first ? (s.begin - s.first + CUDA_WARP - 1) / CUDA_WARP : 0;
+    const uint32_t to = min((max(s.end, s.first) - s.first) / CUDA_WARP, n.blocks);
     uint32_t slot = n.keys % x.slots;
+#pragma unroll 1
     for (uint32_t i = n.keys, b = 0; i < n.all; i++) {
         uint16_t *v = (uint16_t *)(x.ring + slot * CUDA_DEEP_SLOT) + d;
+        const uint32_t end = min(b + L::blocks, n.blocks);
         bar_wait(&full[i], 0);
+        for (uint32_t k = 0; k < D && e.own && e.at - b < end - b; k++)
+            v[((e.at - b) * CUDA_WARP + e.slot) * dim + k] = to_half(x.value[d + k]);
 #pragma unroll 1
-        for (uint32_t k = 0; k < L::blocks && b < n.blocks; k++, b++)
-            add_block<dim, R>(s, x, e, v + k * L::bytes / 2, b, d, first, y);
+        while (b < end) {
+            const uint32_t whole = b < from || b >= to ? 0 : min(end, to) - b, some = max(whole, 1u);
+            uint32_t lo, hi;
+            visible(s.begin, s.end, s.first + b * CUDA_WARP, lo, hi);
+            if (whole)
+                add_blocks<dim, R>(v, p, c, whole, y);
+            else
+                add_keys<dim, R>(v, p, c, lo, hi, y);
+            b += some, v += some * CUDA_WARP * dim, p += some * CUDA_WARP * R, c += some * R;
+        }
         warp_arrive(&empty_v[i - n.keys]);
         if (++slot == x.slots) slot = 0;
     }
 }
 
-/* All chains, and what becomes of them. The outputs take the place of the queries, the rows' sums that of the largest
- * scores. */
+/* The sums of the rows' weights, which take the place of the largest scores. Of blocks that are not visible the factor
+ * is 1 and the sum 0. By one warp. */
+template <int R> __device__ static inline void sum_rows(const struct deep &x, const struct count &n)
+{
+    const uint32_t r = threadIdx.x % CUDA_WARP;
+    float l = 0.0f;
+    for (uint32_t b = 0; r < R && b < n.blocks; b++) l = l * x.factors[b * R + r] + x.sums[b * R + r];
+    if (r < R) x.tops[r] = l;
+}
+
+/* All chains, and what becomes of them. The outputs take the place of the queries. */
 template <int dim, int R, int W>
 __device__ static inline void chain_deep(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &s,
                                          const struct deep &x, const struct count &n, const struct early &e)
 {
-    constexpr int Q = own_rows<R>, D = own_dims<R>;
+    constexpr int Q = own_rows<R>, D = own_dims<dim, R>;
     static_assert(chains<dim, R> <= W * CUDA_WARP, "each thread has chains once");
     const uint32_t d = threadIdx.x * D % dim, first = threadIdx.x * D / dim * Q;
+    if (threadIdx.x / CUDA_WARP == W - 1) sum_rows<R>(x, n);
     if (threadIdx.x < chains<dim, R>) {
         chained<Q, D> y = {};
         chain_some<dim, R>(s, x, n, e, d, first, y);
 #pragma unroll
-        for (uint32_t r = 0; r < Q; r++) {
+        for (uint32_t r = 0; r < Q; r++)
 #pragma unroll
             for (uint32_t i = 0; i < D; i++) x.queries[(first + r) * dim + d + i] = y.o[i][r];
-            if (d == 0) x.tops[first + r] = y.l[r];
-        }
     }
     meet<W>();
 #pragma unroll 1

@@ -89,8 +89,9 @@ struct cuda_gated {
     uint32_t k, act; /* enum arch_activation */
 };
 
-#define CUDA_PIECE 64 /* blocks of 32 columns of a panel that are copied at once */
-#define CUDA_SLOTS 16 /* most pieces in shared memory */
+#define CUDA_PIECE      64 /* blocks of 32 columns of a panel that are copied at once */
+#define CUDA_SLOTS      16 /* most pieces in shared memory */
+#define CUDA_MOST_SLOTS 32 /* of matmul-hold.cu, whose pieces are smaller */
 
 /* Pieces of weights in shared memory: where they begin; their number and size. */
 struct cuda_ring {
@@ -129,11 +130,12 @@ struct cuda_batch {
     struct cuda_ring ring;
 };
 
+#define CUDA_TOKEN_PAD 16 /* bytes behind a token's codes in shared memory, where 2 to 16 tokens are held */
+
 /* See matmul-split.cu. */
 #define CUDA_SPLIT_WARPS   16  /* that sum */
 #define CUDA_SPLIT_BLOCKS  32  /* of a stage: two of each of these warps */
 #define CUDA_SPLIT_THREADS 640 /* and four warps that add */
-#define CUDA_SPLIT_PAD     16  /* bytes behind a token's codes */
 #define CUDA_SPLIT_STAGES  4   /* at most */
 #define CUDA_SPLIT_PARTS   8   /* pieces of a panel, at most */
 
@@ -142,6 +144,18 @@ struct cuda_split {
     struct cuda_matmul m;
     struct cuda_ring ring;
     uint32_t sums, stages; /* where the stages begin; their number */
+};
+
+/* See matmul-hold.cu. */
+#define CUDA_HOLD_WARPS 16 /* most warps that compute; one more fetches */
+#define CUDA_HOLD_PARTS 32 /* pieces of a panel, at most */
+
+/* Products of 2 to 16 tokens with many panels: a CTA has @groups of eight tokens and computes @together panels at once,
+ * in pieces of @piece blocks; ring.slots is the number of slots of each of them. */
+struct cuda_hold {
+    struct cuda_matmul m;
+    struct cuda_ring ring;
+    uint32_t together, groups, piece;
 };
 
 #define CUDA_WIDE_THREADS       384

@@ -6,7 +6,7 @@
  * its tokens itself, a few blocks ahead. Grid: (panels / P, tokens of a CTA), rounded up; shared memory:
  * multiply_batch() of daemon/backend/cuda/products.c. Of sm_90 alone.
  */
-#include "kernels/cuda/operands.cuh"
+#include "kernels/cuda/chains.cuh"
 #include "kernels/cuda/ring.cuh"
 
 #define STAGES CUDA_BATCH_STAGES /* of a warp's tokens */
@@ -79,111 +79,25 @@ __device__ static inline void wait_stage()
     __syncwarp();
 }
 
-/* What a lane has of some blocks: operands and scales of rows, operands and scales of tokens. */
-template <int N, int P, int B> struct operands {
-    struct pair top[B][P], low[B][P];
-    struct scale up[B][P], down[B][P];
-    uint32_t x[B][N][2];
-    float4 d[B][N];
-};
-
-template <int W, int S, bool M, bool T, int N, int P, int B>
-__device__ static inline void read_operands(const struct cuda_form &f, const struct stage<N> &x, uint32_t j,
-                                            const struct place place[P], struct operands<N, P, B> &o)
+/* The tokens of the stage @x, as the lane reads them. */
+template <int N> __device__ static inline tokens<N> tokens_of(const struct stage<N> &x)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
-#pragma unroll
-    for (uint32_t n = 0; n < B; n++) {
-#pragma unroll
-        for (uint32_t i = 0; i < P; i++) {
-            const struct place p = within(f, place[i], j + n);
-            read_pairs<W, S, T>(f, p.codes, o.top[n][i], o.low[n][i]);
-            o.up[n][i] = scale_of<S, M, true>(f, p, row), o.down[n][i] = scale_of<S, M, true>(f, p, row + 8);
-        }
-#pragma unroll
-        for (uint32_t e = 0; e < N; e++) {
-            const uint32_t *q = (const uint32_t *)(x.q[e * 8 + row] + (j + n) * CUDA_WARP);
-            o.x[n][e][0] = q[t], o.x[n][e][1] = q[t + 4];
-            o.d[n][e] = *(const float4 *)&x.d[j + n][e * 8 + 2 * t];
-        }
-    }
-}
-
-/* The sums of block @n of @o. */
-template <int S, bool M, bool T, int N, int P, int B>
-__device__ static inline void multiply(int32_t bias, const struct operands<N, P, B> &o, uint32_t n, int c[P][N][4])
-{
-    const uint32_t b = (uint32_t)-bias % 256 * 0x01010101u;
+    const uint32_t lane = threadIdx.x % CUDA_WARP, t = lane % 4;
+    struct tokens<N> o;
 #pragma unroll
     for (uint32_t e = 0; e < N; e++) {
-        int base[4] = {0, 0, 0, 0};
-        if (!T && !M && S != HALVES) mma32(base, {b, b}, {b, b}, o.x[n][e][0], o.x[n][e][1]);
-#pragma unroll
-        for (uint32_t i = 0; i < P; i++) {
-#pragma unroll
-            for (uint32_t k = 0; k < 4; k++) c[i][e][k] = base[k];
-            if (!T && S != HALVES)
-                mma_codes(c[i][e], o.top[n][i], o.low[n][i], o.x[n][e]);
-            else
-                sums<S>(c[i][e], o.top[n][i], o.low[n][i], o.up[n][i], o.down[n][i], o.x[n][e][0], o.x[n][e][1]);
-        }
+        o.codes[e] = shared_at(x.q) + e * 8 * WIDE + codes_of_lane(WIDE);
+        o.d[e] = (const float4 *)&x.d[0][e * 8 + 2 * t], o.s[e] = (const short4 *)&x.s[0][e * 8 + 2 * t];
     }
-}
-
-/* acc += …, of block @n of @o, whose tokens' sums of codes are @sums. */
-template <int S, bool M, int N, int P, int B>
-__device__ static inline void add_sums(const struct operands<N, P, B> &o, uint32_t n, const short2 *sums,
-                                       const int c[P][N][4], float acc[P][N][4])
-{
-    const uint32_t t = threadIdx.x % 4;
-#pragma unroll
-    for (uint32_t e = 0; e < N; e++)
-#pragma unroll
-        for (uint32_t i = 0; i < P; i++)
-#pragma unroll
-            for (uint32_t k = 0; k < 4; k++) {
-                const struct scale &r = k < 2 ? o.up[n][i] : o.down[n][i];
-                const float dx = k % 2 ? o.d[n][e].z : o.d[n][e].x;
-                float *to = &acc[i][e][k];
-                *to = fma_((float)c[i][e][k], r.d * dx, *to);
-                if (M && S != HALVES) *to = fma_(r.m, k % 2 ? o.d[n][e].w : o.d[n][e].y, *to);
-                if (!M || S != HALVES) continue;
-                const short2 sum = sums[e * 8 + 2 * t + k % 2];
-                *to = fma_((float)(r.min[0] * sum.x + r.min[1] * sum.y), r.m * dx, *to);
-            }
-}
-
-/* B blocks at once, from number @j of the stage @x on; @place: that of the stage's first block, of each panel. */
-template <int W, int S, bool M, bool T, int N, int P, int B>
-__device__ static inline void add_blocks(const struct cuda_form &f, const struct stage<N> &x, uint32_t j,
-                                         const struct place place[P], float acc[P][N][4])
-{
-    struct operands<N, P, B> o;
-    int c[B][P][N][4];
-    read_operands<W, S, M, T, N, P, B>(f, x, j, place, o);
-#pragma unroll
-    for (uint32_t n = 0; n < B; n++) multiply<S, M, T, N, P, B>(f.bias, o, n, c[n]);
-#pragma unroll
-    for (uint32_t n = 0; n < B; n++) add_sums<S, M, N, P, B>(o, n, x.s[j + n], c[n], acc);
+    return o;
 }
 
 template <int N, int P>
 __device__ static inline void store(const struct cuda_matmul &a, const struct share &s, const float acc[P][N][4])
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP;
 #pragma unroll
-    for (uint32_t i = 0; i < P; i++) {
-        if (s.panel + i >= a.panels) continue;
-        const struct cuda_matrix &m = a.of[product_of(a, s.panel + i)];
-#pragma unroll
-        for (uint32_t e = 0; e < N; e++)
-#pragma unroll
-            for (uint32_t n = 0; n < 4; n++) {
-                const uint32_t row = (s.panel + i - m.panel0) * CUDA_ROWS + lane / 4 + n / 2 * 8;
-                const uint32_t token = s.first + e * 8 + lane % 4 * 2 + n % 2;
-                if (row < m.rows && token < s.tokens) m.out[(uint64_t)token * m.ld + row] = acc[i][e][n];
-            }
-    }
+    for (uint32_t i = 0; i < P; i++)
+        if (s.panel + i < a.panels) store_panel<N>(a, s.panel + i, s.first, acc[i]);
 }
 
 /* Start the copy of part @part of panel @i. A panel that does not exist is the last one. */
@@ -204,7 +118,7 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
     const struct cuda_form form = known<W, S, M, T>(a.m.form);
     const uint32_t from = part * CUDA_PIECE, to = min(from + CUDA_PIECE, s.blocks);
     for (uint32_t b = from; b < to; b += BLOCKS) {
-        const struct stage<N> &x = ((const struct stage<N> *)s.stages)[c.stage];
+        const struct tokens<N> x = tokens_of<N>(((const struct stage<N> *)s.stages)[c.stage]);
         wait_stage();
         start_stage<N, M && S == HALVES>(a.m, s, f, b + (STAGES - 1) * BLOCKS, c.stage ? c.stage - 1 : STAGES - 1);
         c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
@@ -213,9 +127,10 @@ __device__ static inline void add_part(const struct cuda_batch &a, const struct 
         for (uint32_t i = 0; i < P; i++) p[i] = place_of(form, piece[i], b - from);
         if (b + BLOCKS <= to) {
 #pragma unroll
-            for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE) add_blocks<W, S, M, T, N, P, AT_ONCE>(form, x, j, p, acc);
+            for (uint32_t j = 0; j < BLOCKS; j += AT_ONCE)
+                add_blocks<W, S, M, T, N, P, AT_ONCE, 8 * N>(form, x, j, p, acc);
         } else {
-            for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1>(form, x, j, p, acc);
+            for (uint32_t j = 0; b + j < to; j++) add_blocks<W, S, M, T, N, P, 1, 8 * N>(form, x, j, p, acc);
         }
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Weights that come to shared memory in pieces: up to CUDA_PIECE blocks of a panel at once, in slots. */
+/* Weights that come to shared memory in pieces: some blocks of a panel at once, in slots. */
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/form.cuh"
 
-__shared__ static uint64_t full[CUDA_SLOTS], empty[CUDA_SLOTS];
+__shared__ static uint64_t full[CUDA_MOST_SLOTS], empty[CUDA_MOST_SLOTS];
 
 /* A place in a ring of @n slots, or of stages of sums, and the parity of its use. */
 struct cursor {
@@ -23,11 +23,11 @@ __device__ static inline void ring_init(const struct cuda_ring &r, uint32_t warp
     bar_fence();
 }
 
-/* Copy part @part of a panel to @to, slot @slot. */
+/* Copy part @part, of @piece blocks, of a panel to @to, slot @slot. */
 __device__ static inline void ring_fetch(const struct cuda_matmul &a, uint32_t panel, uint32_t part, uint8_t *to,
-                                         uint32_t slot)
+                                         uint32_t slot, uint32_t piece = CUDA_PIECE)
 {
-    const uint32_t from = part * CUDA_PIECE, blocks = min((uint32_t)CUDA_PIECE, a.k / CUDA_WARP - from);
+    const uint32_t from = part * piece, blocks = min(piece, a.k / CUDA_WARP - from);
     const struct cuda_matrix &m = a.of[product_of(a, panel)];
     const uint8_t *codes = m.panels + (uint64_t)(panel - m.panel0) * m.panel_bytes;
     const uint32_t bytes = (blocks >> a.form.shift) * a.form.group;

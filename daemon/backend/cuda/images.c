@@ -18,6 +18,7 @@
 #include "cuda-matmul-float.h"
 #include "cuda-matmul-group-few.h"
 #include "cuda-matmul-group-many.h"
+#include "cuda-matmul-hold.h"
 #include "cuda-matmul-many.h"
 #include "cuda-matmul-one.h"
 #include "cuda-matmul-split.h"
@@ -38,7 +39,7 @@ const void *const cuda_images[] = {cuda_vector,       cuda_heads,        cuda_at
                                    cuda_experts,      cuda_states,       cuda_matmul_group_few,
                                    cuda_matmul_group_many, cuda_latent,  cuda_attn_latent,
                                    cuda_lora,         cuda_attn_deep,    cuda_merge_deep,
-                                   NULL};
+                                   cuda_matmul_hold,  NULL};
 
 _Static_assert(sizeof(cuda_images) / sizeof(*cuda_images) <= CUDA_MODULES + 1,
                "each has a place in struct cuda_device");

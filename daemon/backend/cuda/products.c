@@ -15,8 +15,11 @@
 #define ALL_SHARED     (227u << 10) /* shared memory of a multiprocessor */
 #define BATCH_WARPS    4            /* most warps of a CTA */
 #define SPLIT_TOKENS   16
-#define FEW_TOKENS     8 /* of a CTA of cuda_few_*, half of those of cuda_several_* */
-#define MANY_PANELS    8 /* of a CTA of cuda_many_* */
+#define HOLD_PANELS    3          /* least panels of a multiprocessor for which cuda_hold*_* is best */
+#define HOLD_PIECE     16         /* blocks of a piece of it, at least */
+#define HOLD_SMALL     (4u << 10) /* bytes of a piece that is too small */
+#define FEW_TOKENS     8          /* of a CTA of cuda_few_*, half of those of cuda_several_* */
+#define MANY_PANELS    8          /* of a CTA of cuda_many_* */
 #define SOME_THREADS   256
 #define MANY_TOKENS    128
 #define SOME_TOKENS    64
@@ -78,6 +81,10 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     for (size_t i = 0; !r && d->early && i < 2; i++) {
         name_kind(name, sizeof(name), i ? "split16" : "split8", f);
         r = cuda_kernel(d, &out->split[i], name, BATCH_SHARED);
+    }
+    for (size_t i = 0; !r && d->early && i < 2; i++) {
+        name_kind(name, sizeof(name), i ? "hold16" : "hold8", f);
+        r = cuda_kernel(d, &out->hold[i], name, BATCH_SHARED);
     }
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
@@ -301,28 +308,43 @@ static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k
     return cuda_launch(d, k->batch[tokens == 8 ? 0 : together], g, &a);
 }
 
-/* cuda_split*_* needs two sums: halves have factors and offsets. */
-static bool split_two(const struct cuda_kind *k)
+/* --- 2 to 16 tokens --- */
+
+/* There are two sums: halves have factors and offsets. */
+static bool two_sums(const struct cuda_kind *k)
 {
     return k->form.m && k->halves;
+}
+
+/* Bytes of shared memory of @tokens tokens. */
+static unsigned token_bytes(const struct cuda_kind *k, uint32_t columns, unsigned tokens)
+{
+    const unsigned each = columns + CUDA_TOKEN_PAD + columns / CUDA_WARP * (two_sums(k) ? 12 : 8);
+    return (tokens * each + 127) / 128 * 128;
+}
+
+/* How many CTAs share the panels, with @tokens tokens each. */
+static struct cuda_grid shared_panels(const struct cuda_device *d, const struct cuda_matmul *m, unsigned tokens)
+{
+    const unsigned processors = (unsigned)d->processors;
+    return (struct cuda_grid){.x = m->panels < processors ? m->panels : processors, .y = cuda_divide(m->n, tokens)};
 }
 
 /* Bytes of a stage, for @tokens: 8 or 16. */
 static unsigned split_stage(const struct cuda_kind *k, unsigned tokens)
 {
     const unsigned rows = k->form.m ? 2 * CUDA_ROWS : CUDA_ROWS, sums = CUDA_ROWS * tokens;
-    return CUDA_SPLIT_BLOCKS * (unsigned)sizeof(float) * (split_two(k) ? 2 * sums + rows : sums + rows);
+    return CUDA_SPLIT_BLOCKS * (unsigned)sizeof(float) * (two_sums(k) ? 2 * sums + rows : sums + rows);
 }
 
 /* Divide shared memory: pieces of weights and stages of sums. False: the columns are too many. */
 static bool fit_split(const struct cuda_device *d, const struct cuda_kind *k, unsigned tokens, struct cuda_split *a,
                       struct cuda_grid *g)
 {
-    const unsigned blocks = a->m.k / CUDA_WARP, parts = cuda_divide(blocks, CUDA_PIECE), stage = split_stage(k, tokens);
-    const unsigned each = a->m.k + CUDA_SPLIT_PAD + blocks * (split_two(k) ? 12 : 8);
-    const unsigned from = (tokens * each + 127) / 128 * 128, piece = one_piece(&k->form, a->m.k);
-    *g = (struct cuda_grid){a->m.panels, cuda_divide(a->m.n, tokens), CUDA_SPLIT_THREADS, 0};
-    if (g->x > (unsigned)d->processors) g->x = (unsigned)d->processors;
+    const unsigned parts = cuda_divide(a->m.k, CUDA_PIECE * CUDA_WARP), stage = split_stage(k, tokens);
+    const unsigned from = token_bytes(k, a->m.k, tokens), piece = one_piece(&k->form, a->m.k);
+    *g = shared_panels(d, &a->m, tokens);
+    g->threads = CUDA_SPLIT_THREADS;
     const unsigned most = cuda_divide(a->m.panels, g->x) * parts;
     a->ring = (struct cuda_ring){from, 1, piece};
     a->stages = 1;
@@ -346,6 +368,60 @@ static bool multiply_split(const struct cuda_device *d, const struct cuda_kind *
     return true;
 }
 
+/* Bytes of a piece of @blocks blocks, or of all that there are. */
+static unsigned hold_piece(const struct cuda_matmul *m, unsigned blocks)
+{
+    const unsigned all = m->k / CUDA_WARP;
+    return ((blocks < all ? blocks : all) >> m->form.shift) * m->form.group;
+}
+
+/* Divide the work among warps of @each groups of eight tokens, and shared memory: a CTA's tokens and pieces of weights.
+ * False: the columns are too many. */
+static bool fit_hold(const struct cuda_device *d, const struct cuda_kind *k, unsigned each, struct cuda_hold *a,
+                     struct cuda_grid *g)
+{
+    const unsigned blocks = a->m.k / CUDA_WARP, from = token_bytes(k, a->m.k, 8 * a->groups);
+    *g = shared_panels(d, &a->m, 8 * a->groups);
+    a->piece = HOLD_PIECE;
+    while (a->piece < blocks &&
+           (hold_piece(&a->m, a->piece) < HOLD_SMALL || cuda_divide(blocks, a->piece) > CUDA_HOLD_PARTS))
+        a->piece *= 2;
+    const unsigned piece = hold_piece(&a->m, a->piece), warps = a->groups / each;
+    if (from + piece > BATCH_SHARED) return false;
+    const unsigned room = (BATCH_SHARED - from) / piece, slots = room < CUDA_MOST_SLOTS ? room : CUDA_MOST_SLOTS;
+    const unsigned most = CUDA_HOLD_WARPS / warps < slots ? CUDA_HOLD_WARPS / warps : slots;
+    const unsigned panels = cuda_divide(a->m.panels, g->x), turns = cuda_divide(panels, most);
+    const unsigned pieces = turns * cuda_divide(blocks, a->piece);
+    a->together = cuda_divide(panels, turns);
+    a->ring = (struct cuda_ring){from, slots / a->together < pieces ? slots / a->together : pieces, piece};
+    g->threads = (a->together * warps + 1) * CUDA_WARP;
+    g->shared = from + a->together * a->ring.slots * piece;
+    return true;
+}
+
+/* @both: a warp has 16 tokens, if there are more than 8. False: it cannot be done. */
+static bool multiply_hold(const struct cuda_device *d, const struct cuda_kind *k, const struct cuda_matmul *m,
+                          bool both, int *r)
+{
+    struct cuda_hold a = {.m = *m, .groups = 2};
+    struct cuda_grid g;
+    if (m->n <= 8 || !fit_hold(d, k, both ? 2 : 1, &a, &g)) {
+        a.groups = 1, both = false;
+        if (!fit_hold(d, k, 1, &a, &g)) return false;
+    }
+    *r = cuda_launch(d, k->hold[both], g, &a);
+    return true;
+}
+
+/* The kernel of those for 2 to 16 tokens, which others replace where there are too many columns. */
+static enum cuda_which best_of_few(const struct cuda_device *d, const struct cuda_matmul *m)
+{
+    const unsigned processors = (unsigned)d->processors;
+    if (m->panels < HOLD_PANELS * processors) return CUDA_USE_SPLIT;
+    /* so many panels that there are enough warps */
+    return m->panels > CUDA_HOLD_WARPS / 2 * processors ? CUDA_USE_HOLD16 : CUDA_USE_HOLD8;
+}
+
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which)
 {
     count_panels(k, a);
@@ -353,9 +429,12 @@ int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct
         return cuda_launch(d, k->few, (struct cuda_grid){a->panels, cuda_divide(a->n, FLOAT_TOKENS), 256, 0}, a);
     if (a->x.wide) return multiply_wide(d, k, a, which);
     int r = 0;
-    const bool split = which == CUDA_USE_SPLIT || (which == CUDA_BEST && a->n <= SPLIT_TOKENS);
-    if (k->split[0] && split && multiply_split(d, k, a, &r)) return r;
-    if (which == CUDA_USE_SPLIT || (split && k->batch[0])) which = CUDA_USE_BATCH;
+    if (which == CUDA_BEST && k->batch[0] && a->n <= SPLIT_TOKENS) which = best_of_few(d, a);
+    const bool hold = which == CUDA_USE_HOLD8 || which == CUDA_USE_HOLD16;
+    if (k->hold[0] && hold && multiply_hold(d, k, a, which == CUDA_USE_HOLD16, &r)) return r;
+    if (hold) which = CUDA_USE_SPLIT;
+    if (k->split[0] && which == CUDA_USE_SPLIT && multiply_split(d, k, a, &r)) return r;
+    if (which == CUDA_USE_SPLIT) which = CUDA_USE_BATCH;
     if (which == CUDA_BEST) which = best_of(d, k, a);
     switch (which) {
     case CUDA_USE_BATCH:

@@ -12,10 +12,11 @@
 
 /* The kernels of one type of weights. */
 struct cuda_kind {
-    CUfunction few, several, some, many;       /* of float types: few alone */
-    CUfunction one, two;                       /* two: of kinds that cuda_can_mix(), or NULL */
-    CUfunction batch[3], split[2], half, wide; /* of quantized types, where the device has bulk copies, or NULL */
-    CUfunction tiles8, tiles64;                /* of experts, or NULL; of float types tiles8 alone */
+    CUfunction few, several, some, many;    /* of float types: few alone */
+    CUfunction one, two;                    /* two: of kinds that cuda_can_mix(), or NULL */
+    CUfunction batch[3], split[2], hold[2]; /* of quantized types, where the device has bulk copies, or NULL */
+    CUfunction half, wide;                  /* the same */
+    CUfunction tiles8, tiles64;             /* of experts, or NULL; of float types tiles8 alone */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
     bool halves;                  /* those of a block have factors */
@@ -39,7 +40,9 @@ enum cuda_which {
     CUDA_USE_MANY,
     CUDA_USE_BATCH,
     CUDA_USE_SPLIT,
-    CUDA_USE_HALF, /* wide activations, as that which follows */
+    CUDA_USE_HOLD8,  /* a warp has 8 tokens */
+    CUDA_USE_HOLD16, /* a warp has 16 tokens, if there are so many */
+    CUDA_USE_HALF,   /* wide activations, as that which follows */
     CUDA_USE_WIDE
 };
 

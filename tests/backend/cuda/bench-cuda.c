@@ -141,12 +141,13 @@ static double time_of(const struct shape *s, enum kern_type t, uint32_t n, enum 
 
 static void bench(enum kern_type t, uint32_t n)
 {
-    static const char *const names[] = {"best", "few", "several", "some", "many", "batch", "split", "half", "wide"};
+    static const char *const names[] = {"best",  "few",   "several", "some", "many", "batch",
+                                        "split", "hold8", "hold16",  "half", "wide"};
     for (size_t i = 0; i < SHAPES; i++) {
         printf("%s, %u tokens, %s:", kern_type_name(t), n, shapes[i].name);
         for (enum cuda_which w = CUDA_BEST; w <= CUDA_USE_WIDE; w++) {
             if ((w == CUDA_USE_FEW || w == CUDA_USE_SEVERAL) && n > 32) continue;
-            if ((w == CUDA_USE_BATCH && n > 512) || (w == CUDA_USE_SPLIT && n > 64)) continue;
+            if ((w == CUDA_USE_BATCH && n > 512) || (w >= CUDA_USE_SPLIT && w <= CUDA_USE_HOLD16 && n > 64)) continue;
             printf(" %s %.1f", names[w], time_of(&shapes[i], t, n, w));
         }
         printf("\n");

@@ -82,8 +82,8 @@ static void same_products(const struct products *p, const struct kern_acts *x, c
 
 static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff stuff, unsigned n_products)
 {
-    static const char *const names[] = {"best kernel", "few",   "several", "some", "many",
-                                        "batch",       "split", "half",    "wide"};
+    static const char *const names[] = {"best kernel", "few",   "several", "some", "many", "batch",
+                                        "split",       "hold8", "hold16",  "half", "wide"};
     struct products p = random_products(t, rows, k, stuff, n_products);
     struct kern_acts x;
     fill_acts(&x, t, n, k, stuff);
@@ -104,6 +104,26 @@ static void one(enum kern_type t, unsigned rows, size_t n, size_t k, enum stuff 
     dev_reset();
 }
 
+/* So many panels that a CTA of the kernels that hold their tokens has several rounds of them, and more pieces than
+ * there is room for. */
+static void held(enum kern_type t, uint32_t n, enum stuff stuff)
+{
+    const size_t k = kern_type_block(t) == KERN_BLOCK ? 20 * KERN_BLOCK : 768;
+    struct products p = random_products(t, (unsigned)device.processors * 17 * KERN_ROWS + 5, k, stuff, 1);
+    struct kern_acts x;
+    fill_acts(&x, t, n, k, stuff);
+    p.a.n = n;
+    if (p.kind.hold[0]) {
+        p.a.x = upload_acts(&x, false);
+        for (enum cuda_which which = CUDA_USE_HOLD8; which <= CUDA_USE_HOLD16; which++) {
+            poison(&p, n);
+            assert_int_equal(cuda_multiply(&device, &p.kind, &p.a, which), 0);
+            same_products(&p, &x, which == CUDA_USE_HOLD8 ? "hold8" : "hold16");
+        }
+    }
+    dev_reset();
+}
+
 void check_cuda_matmul(void **state)
 {
     const enum kern_type t = (enum kern_type)(uintptr_t)*state;
@@ -119,6 +139,8 @@ void check_cuda_matmul(void **state)
     one(t, 3, 17100, unit == KERN_BLOCK ? 5 * unit : unit, S_TAME, 1); /* more tiles than multiprocessors */
     one(t, 40, 5, 8192, S_EXTREME, 1);                                 /* several chunks */
     one(t, 20, 1, 12288, S_TAME, 1);
+    held(t, 13, S_TAME);
+    held(t, 7, S_EXTREME);
 }
 
 /* --- experts --- */

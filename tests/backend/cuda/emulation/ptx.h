@@ -176,6 +176,14 @@ static inline void ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16(uint32_t &d0, ui
     d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 
+static inline void ptx_ldmatrix_sync_aligned_m8n8_x2_shared_b16(uint32_t &d0, uint32_t &d1, uint32_t at)
+{
+    const uint32_t lane = threadIdx.x % 32, *all = emulated_exchange("ldmatrix", &at, 1)[0];
+    uint32_t d[2];
+    for (int m = 0; m < 2; m++) d[m] = ((const uint32_t *)emulated_shared_pointer(all[8 * m + lane / 4], 16))[lane % 4];
+    d0 = d[0], d1 = d[1];
+}
+
 /* --- copies to shared memory: they arrive as late as they may --- */
 
 void emulated_copy_later(void *to, const void *from, size_t bytes);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Chains of outputs in the registers of a warp: of P panels, whose pieces lie in shared memory, and of N groups of
+ * eight tokens, which lie there, too. Row r of mma.sync is row 2r of the panel and row r + 8 is row 2r + 1: the words
+ * of both lie side by side, so that one load reads them, and those of a warp are in different banks.
+ */
+#include "kernels/cuda/bulk.cuh"
+#include "kernels/cuda/form.cuh"
+
+/* --- weights --- */
+
+/* What a lane has of the rows 2r (top) and 2r + 1 (low). */
+struct two_rows {
+    struct pair top, low;
+    struct scale up, down;
+};
+
+template <int W>
+__device__ static inline void read_both(const struct cuda_form &f, const uint8_t *w, struct raw &x, struct raw &y)
+{
+    const uint32_t r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
+    x = {0, 0, 0, 0}, y = {0, 0, 0, 0};
+    w += 8 * r;
+    if (W == 8 || (W >= 4 && W <= 6)) {
+        const uint2 v = get<true, uint2>(w + 64 * t);
+        x.a = v.x, y.a = v.y;
+    }
+    if (W == 8 || W == 3 || W == 5) {
+        const uint2 v = W == 8 ? get<true, uint2>(w + 64 * t + 256) : get<true, uint2>(w + f.bits);
+        x.b = v.x, y.b = v.y;
+    }
+    if (W == 2 || W == 3 || W == 6) {
+        const uint2 v = get<true, uint2>(w + f.pairs), u = get<true, uint2>(w + f.pairs + 64);
+        x.c = v.x, y.c = v.y, x.d = u.x, y.d = u.y;
+    }
+}
+
+template <int S, bool M>
+__device__ static inline void read_scales(const struct cuda_form &f, const struct place &p, struct two_rows &o)
+{
+    const uint32_t r = threadIdx.x % CUDA_WARP / 4;
+    const uint32_t d = S == E8M0 ? 0 : get<true, uint32_t>(p.group + f.d, r);
+    const uint32_t m = M ? get<true, uint32_t>(p.group + f.m, r) : 0;
+    const uint32_t first = S == PLAIN ? 0 : get<true, uint16_t>(p.sub, r);
+    const uint32_t last = S == HALVES || (S == SUB && M) ? get<true, uint16_t>(p.sub + CUDA_ROWS, r) : 0;
+    o.up = scale_from<S, M>(f, (uint16_t)d, (uint16_t)m, (uint8_t)first, (uint8_t)last);
+    o.down = scale_from<S, M>(f, (uint16_t)(d >> 16), (uint16_t)(m >> 16), (uint8_t)(first >> 8), (uint8_t)(last >> 8));
+}
+
+template <int W, int S, bool M, bool T>
+__device__ static inline void read_rows(const struct cuda_form &f, const struct place &p, struct two_rows &o)
+{
+    const uint32_t t = threadIdx.x % 4;
+    struct raw x, y;
+    read_both<W>(f, p.codes, x, y);
+    if (!T && S != HALVES) /* codes with their biases */
+        o.top = decode_unsigned<W>(x, t), o.low = decode_unsigned<W>(y, t);
+    else
+        o.top = decode<W, T>(f, x, t), o.low = decode<W, T>(f, y, t);
+    read_scales<S, M>(f, p, o);
+}
+
+/* --- tokens --- */
+
+/* Where a lane reads tokens. Blocks of a token's codes lie one behind the other, those of scales and sums at a stride
+ * of some tokens. */
+template <int N> struct tokens {
+    uint32_t codes[N]; /* addresses for ldmatrix */
+    const float4 *d[N];
+    const short4 *s[N];
+};
+
+/* Where a lane's address for ldmatrix lies in the codes of eight tokens, which are @wide bytes apart. */
+__device__ static inline uint32_t codes_of_lane(uint32_t wide)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+    return lane % 8 * wide + lane / 8 * 16;
+}
+
+/* The operands of eight tokens: of two blocks, of one. */
+__device__ static inline void read_codes2(uint32_t x[2], uint32_t y[2], uint32_t at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(y[0]), "=r"(y[1])
+                 : "r"(at));
+}
+
+__device__ static inline void read_codes1(uint32_t x[2], uint32_t at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(at));
+}
+
+/* --- sums --- */
+
+/* A sum s below 2^22 is held as 3 * 2^22 + s: as an int with these bits. The difference of floats is exact, and faster
+ * than a conversion. */
+#define SUM_BITS 0x4b400000
+#define SUM_ZERO 12582912.0f
+
+/* @d = @c + sums of codes. */
+template <bool U>
+__device__ static inline void mma_onto(int d[4], const int c[4], const struct two_rows &w, const uint32_t b[2])
+{
+    if (U)
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+            "{%10,%11,%12,%13};"
+            : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+            : "r"(w.top.lo), "r"(w.low.lo), "r"(w.top.hi), "r"(w.low.hi), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]),
+              "r"(c[2]), "r"(c[3]));
+    else
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+            "{%10,%11,%12,%13};"
+            : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+            : "r"(w.top.lo), "r"(w.low.lo), "r"(w.top.hi), "r"(w.low.hi), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]),
+              "r"(c[2]), "r"(c[3]));
+}
+
+/* What a lane has of some blocks: of rows, and operands, scales and sums of tokens. */
+template <int N, int P, int B> struct operands {
+    struct two_rows w[B][P];
+    uint32_t x[B][N][2];
+    float4 d[B][N];
+    short4 s[B][N];
+};
+
+/* @j: the first block from those of @x and @place on; @R: the tokens' stride. */
+template <int W, int S, bool M, bool T, int N, int P, int B, int R>
+__device__ static inline void read_operands(const struct cuda_form &f, const struct tokens<N> &x, uint32_t j,
+                                            const struct place place[P], struct operands<N, P, B> &o)
+{
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) {
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++) read_rows<W, S, M, T>(f, within(f, place[i], j + n), o.w[n][i]);
+#pragma unroll
+        for (uint32_t e = 0; e < N; e++) {
+            const uint32_t at = x.codes[e] + (j + n) * CUDA_WARP;
+            if (n + 1 < B && n % 2 == 0) read_codes2(o.x[n][e], o.x[(n + 1) % B][e], at);
+            if (n + 1 == B && n % 2 == 0) read_codes1(o.x[n][e], at);
+            o.d[n][e] = x.d[e][(j + n) * R / 2];
+            if (M && S == HALVES) o.s[n][e] = x.s[e][(j + n) * R / 2];
+        }
+    }
+}
+
+/* The sums of block @n of @o, with SUM_BITS unless those of halves have factors. */
+template <int S, bool M, bool T, int N, int P, int B>
+__device__ static inline void multiply(int32_t bias, const struct operands<N, P, B> &o, uint32_t n, int c[P][N][4])
+{
+    const uint32_t b = (uint32_t)-bias % 256 * 0x01010101u;
+    const int zero[4] = {SUM_BITS, SUM_BITS, SUM_BITS, SUM_BITS};
+    const struct two_rows same = {{b, b}, {b, b}};
+#pragma unroll
+    for (uint32_t e = 0; e < N; e++) {
+        int base[4];
+        if (!T && !M && S != HALVES) mma_onto<false>(base, zero, same, o.x[n][e]);
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++) {
+            const struct two_rows &w = o.w[n][i];
+            if (S == HALVES)
+                sums<S>(c[i][e], w.top, w.low, w.up, w.down, o.x[n][e][0], o.x[n][e][1]);
+            else
+                mma_onto<!T>(c[i][e], !T && !M ? base : zero, w, o.x[n][e]);
+        }
+    }
+}
+
+/* acc += …, of block @n of @o. */
+template <int S, bool M, int N, int P, int B>
+__device__ static inline void add_sums(const struct operands<N, P, B> &o, uint32_t n, const int c[P][N][4],
+                                       float acc[P][N][4])
+{
+#pragma unroll
+    for (uint32_t e = 0; e < N; e++)
+#pragma unroll
+        for (uint32_t i = 0; i < P; i++)
+#pragma unroll
+            for (uint32_t k = 0; k < 4; k++) {
+                const struct scale &r = k < 2 ? o.w[n][i].up : o.w[n][i].down;
+                const float dx = k % 2 ? o.d[n][e].z : o.d[n][e].x;
+                const float sum = S == HALVES ? (float)c[i][e][k] : __int_as_float(c[i][e][k]) - SUM_ZERO;
+                float *to = &acc[i][e][k];
+                *to = fma_(sum, r.d * dx, *to);
+                if (M && S != HALVES) *to = fma_(r.m, k % 2 ? o.d[n][e].w : o.d[n][e].y, *to);
+                if (!M || S != HALVES) continue;
+                const short4 s = o.s[n][e];
+                const int minus = k % 2 ? r.min[0] * s.z + r.min[1] * s.w : r.min[0] * s.x + r.min[1] * s.y;
+                *to = fma_((float)minus, r.m * dx, *to);
+            }
+}
+
+/* B blocks at once, from number @j on; @place: that of block 0, of each panel. */
+template <int W, int S, bool M, bool T, int N, int P, int B, int R>
+__device__ static inline void add_blocks(const struct cuda_form &f, const struct tokens<N> &x, uint32_t j,
+                                         const struct place place[P], float acc[P][N][4])
+{
+    struct operands<N, P, B> o;
+    int c[B][P][N][4];
+    read_operands<W, S, M, T, N, P, B, R>(f, x, j, place, o);
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) multiply<S, M, T, N, P, B>(f.bias, o, n, c[n]);
+#pragma unroll
+    for (uint32_t n = 0; n < B; n++) add_sums<S, M, N, P, B>(o, n, c[n], acc);
+}
+
+/* The outputs of a panel and the tokens @first …. */
+template <int N>
+__device__ static inline void store_panel(const struct cuda_matmul &a, uint32_t panel, uint32_t first,
+                                          const float acc[N][4])
+{
+    const uint32_t r = threadIdx.x % CUDA_WARP / 4, t = threadIdx.x % 4;
+    const struct cuda_matrix &m = a.of[product_of(a, panel)];
+#pragma unroll
+    for (uint32_t e = 0; e < N; e++)
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t row = (panel - m.panel0) * CUDA_ROWS + 2 * r + k / 2;
+            const uint32_t token = first + e * 8 + 2 * t + k % 2;
+            if (row < m.rows && token < a.n) m.out[(uint64_t)token * m.ld + row] = acc[e][k];
+        }
+}

@@ -36,28 +36,100 @@ __device__ static inline void read_both(const struct cuda_form &f, const uint8_t
     }
 }
 
+/* Row @i of two: their halves, and their bytes of factors. */
+struct pair_reader {
+    uint32_t dw, mw, bytes[2], i;
+
+    __device__ inline uint16_t d() const
+    {
+        return (uint16_t)(dw >> 16 * i);
+    }
+    __device__ inline uint16_t m() const
+    {
+        return (uint16_t)(mw >> 16 * i);
+    }
+    __device__ inline uint8_t byte(int h) const
+    {
+        return (uint8_t)(bytes[h] >> 8 * i);
+    }
+    __device__ inline int8_t signed_byte(int h) const
+    {
+        return (int8_t)byte(h);
+    }
+    __device__ inline float factor(int h) const /* the last byte of 2^23 + it, without a conversion */
+    {
+        return __uint_as_float(__byte_perm(bytes[h], 0x4b000000, 0x7440 + i)) - 8388608.0f;
+    }
+    __device__ inline float signed_factor(int h) const
+    {
+        return __uint_as_float(__byte_perm(bytes[h] ^ 0x80808080u, 0x4b000000, 0x7440 + i)) - (8388608.0f + 128.0f);
+    }
+};
+
 template <int S, bool M>
 __device__ static inline void read_scales(const struct cuda_form &f, const struct place &p, struct two_rows &o)
 {
     const uint32_t r = threadIdx.x % CUDA_WARP / 4;
-    const uint32_t d = S == E8M0 ? 0 : get<true, uint32_t>(p.group + f.d, r);
-    const uint32_t m = M ? get<true, uint32_t>(p.group + f.m, r) : 0;
-    const uint32_t first = S == PLAIN ? 0 : get<true, uint16_t>(p.sub, r);
-    const uint32_t last = S == HALVES || (S == SUB && M) ? get<true, uint16_t>(p.sub + CUDA_ROWS, r) : 0;
-    o.up = scale_from<S, M>(f, (uint16_t)d, (uint16_t)m, (uint8_t)first, (uint8_t)last);
-    o.down = scale_from<S, M>(f, (uint16_t)(d >> 16), (uint16_t)(m >> 16), (uint8_t)(first >> 8), (uint8_t)(last >> 8));
+    struct pair_reader x = {0, 0, {0, 0}, 0};
+    if (S != E8M0) x.dw = get<true, uint32_t>(p.group + f.d, r);
+    if (M) x.mw = get<true, uint32_t>(p.group + f.m, r);
+    if (S != PLAIN) x.bytes[0] = get<true, uint16_t>(p.sub, r);
+    if (S == HALVES || (S == SUB && M)) x.bytes[1] = get<true, uint16_t>(p.sub + CUDA_ROWS, r);
+    o.up = scale_from<S, M>(f, x);
+    x.i = 1;
+    o.down = scale_from<S, M>(f, x);
+}
+
+/* What the operands are: values, codes with their biases, or values times 2^(8 - W): codes whose lowest bit is not that
+ * of a byte, and whose highest one, inverted, is its sign. */
+enum codes { VALUES, BIASED, UPPER };
+
+template <int W, int S, bool M, bool T> __device__ static constexpr enum codes codes_of()
+{
+    return T ? VALUES : (W == 4 && !M) || W == 6 ? UPPER : S == HALVES ? VALUES : BIASED;
+}
+
+/* (a & b) ^ c, with two constants one instruction. */
+__device__ static inline uint32_t and_xor(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t to;
+    asm("lop3.b32 %0, %1, %2, %3, 106;" : "=r"(to) : "r"(a), "r"(b), "r"(c));
+    return to;
+}
+
+template <int W> __device__ static inline struct pair decode_upper(const struct raw &x, int t)
+{
+    const uint32_t top = 0x80808080u;
+    if (W == 4) return {and_xor(x.a << 4, 0xf0f0f0f0u, top), and_xor(x.a, 0xf0f0f0f0u, top)};
+    return {and_xor(x.c << (6 - 2 * t), 0xc0c0c0c0u, and_xor(x.a << 2, 0x3c3c3c3cu, top)),
+            and_xor(x.d << (6 - 2 * t), 0xc0c0c0c0u, and_xor(x.a >> 2, 0x3c3c3c3cu, top))};
+}
+
+/* Values of the 8 codes of 4 bits in @c: those of the lower halves of its bytes, and of the upper ones. A half of the
+ * table is one operand of each first byte_perm, and the codes' highest bits choose between both. */
+__device__ static inline struct pair look_up8(const uint32_t t[4], uint32_t c)
+{
+    const uint32_t at = c & 0x77777777u, half = (c >> 1 & 0x44444444u) | 0x32103210u;
+    const uint32_t a = __byte_perm(__byte_perm(t[0], t[1], at), __byte_perm(t[2], t[3], at), half);
+    const uint32_t b = __byte_perm(__byte_perm(t[0], t[1], at >> 16), __byte_perm(t[2], t[3], at >> 16), half >> 16);
+    return {__byte_perm(a, b, 0x6420), __byte_perm(a, b, 0x7531)};
+}
+
+template <int W, int S, bool M, bool T>
+__device__ static inline struct pair operand_of(const struct cuda_form &f, const struct raw &x)
+{
+    const int t = threadIdx.x % 4;
+    if (T && W == 4) return look_up8(f.table, x.a);
+    if (codes_of<W, S, M, T>() == UPPER) return decode_upper<W>(x, t);
+    return codes_of<W, S, M, T>() == BIASED ? decode_unsigned<W>(x, t) : decode<W, T>(f, x, t);
 }
 
 template <int W, int S, bool M, bool T>
 __device__ static inline void read_rows(const struct cuda_form &f, const struct place &p, struct two_rows &o)
 {
-    const uint32_t t = threadIdx.x % 4;
     struct raw x, y;
     read_both<W>(f, p.codes, x, y);
-    if (!T && S != HALVES) /* codes with their biases */
-        o.top = decode_unsigned<W>(x, t), o.low = decode_unsigned<W>(y, t);
-    else
-        o.top = decode<W, T>(f, x, t), o.low = decode<W, T>(f, y, t);
+    o.top = operand_of<W, S, M, T>(f, x), o.low = operand_of<W, S, M, T>(f, y);
     read_scales<S, M>(f, p, o);
 }
 
@@ -94,9 +166,11 @@ __device__ static inline void read_codes1(uint32_t x[2], uint32_t at)
 /* --- sums --- */
 
 /* A sum s below 2^22 is held as 3 * 2^22 + s: as an int with these bits. The difference of floats is exact, and faster
- * than a conversion. */
-#define SUM_BITS 0x4b400000
-#define SUM_ZERO 12582912.0f
+ * than a conversion. One of values times 2^n has its lowest bit so much lower. */
+template <int W, int S, bool M, bool T> struct held {
+    static constexpr int shift = codes_of<W, S, M, T>() == UPPER ? 8 - W : 0, bits = 0x4b400000 - (shift << 23);
+    static constexpr float zero = 12582912.0f / (float)(1 << shift);
+};
 
 /* @d = @c + sums of codes. */
 template <bool U>
@@ -144,33 +218,39 @@ __device__ static inline void read_operands(const struct cuda_form &f, const str
     }
 }
 
-/* The sums of block @n of @o, with SUM_BITS unless those of halves have factors. */
-template <int S, bool M, bool T, int N, int P, int B>
+/* The sums of block @n of @o: held(), or of halves themselves. */
+template <int W, int S, bool M, bool T, int N, int P, int B>
 __device__ static inline void multiply(int32_t bias, const struct operands<N, P, B> &o, uint32_t n, int c[P][N][4])
 {
+    typedef held<W, S, M, T> held;
+    constexpr bool biased = codes_of<W, S, M, T>() == BIASED;
     const uint32_t b = (uint32_t)-bias % 256 * 0x01010101u;
-    const int zero[4] = {SUM_BITS, SUM_BITS, SUM_BITS, SUM_BITS};
+    const int zero[4] = {held::bits, held::bits, held::bits, held::bits};
     const struct two_rows same = {{b, b}, {b, b}};
 #pragma unroll
     for (uint32_t e = 0; e < N; e++) {
         int base[4];
-        if (!T && !M && S != HALVES) mma_onto<false>(base, zero, same, o.x[n][e]);
+        if (biased && !M) mma_onto<false>(base, zero, same, o.x[n][e]);
 #pragma unroll
         for (uint32_t i = 0; i < P; i++) {
             const struct two_rows &w = o.w[n][i];
-            if (S == HALVES)
-                sums<S>(c[i][e], w.top, w.low, w.up, w.down, o.x[n][e][0], o.x[n][e][1]);
-            else
-                mma_onto<!T>(c[i][e], !T && !M ? base : zero, w, o.x[n][e]);
+            if (S != HALVES) {
+                mma_onto<biased>(c[i][e], biased && !M ? base : zero, w, o.x[n][e]);
+                continue;
+            }
+            sums<S>(c[i][e], w.top, w.low, w.up, w.down, o.x[n][e][0], o.x[n][e][1]);
+#pragma unroll
+            for (uint32_t k = 0; k < 4; k++) c[i][e][k] >>= held::shift;
         }
     }
 }
 
 /* acc += …, of block @n of @o. */
-template <int S, bool M, int N, int P, int B>
+template <int W, int S, bool M, bool T, int N, int P, int B>
 __device__ static inline void add_sums(const struct operands<N, P, B> &o, uint32_t n, const int c[P][N][4],
                                        float acc[P][N][4])
 {
+    constexpr float zero = held<W, S, M, T>::zero;
 #pragma unroll
     for (uint32_t e = 0; e < N; e++)
 #pragma unroll
@@ -179,7 +259,7 @@ __device__ static inline void add_sums(const struct operands<N, P, B> &o, uint32
             for (uint32_t k = 0; k < 4; k++) {
                 const struct scale &r = k < 2 ? o.w[n][i].up : o.w[n][i].down;
                 const float dx = k % 2 ? o.d[n][e].z : o.d[n][e].x;
-                const float sum = S == HALVES ? (float)c[i][e][k] : __int_as_float(c[i][e][k]) - SUM_ZERO;
+                const float sum = S == HALVES ? (float)c[i][e][k] : __int_as_float(c[i][e][k]) - zero;
                 float *to = &acc[i][e][k];
                 *to = fma_(sum, r.d * dx, *to);
                 if (M && S != HALVES) *to = fma_(r.m, k % 2 ? o.d[n][e].w : o.d[n][e].y, *to);
@@ -199,9 +279,9 @@ __device__ static inline void add_blocks(const struct cuda_form &f, const struct
     int c[B][P][N][4];
     read_operands<W, S, M, T, N, P, B, R>(f, x, j, place, o);
 #pragma unroll
-    for (uint32_t n = 0; n < B; n++) multiply<S, M, T, N, P, B>(f.bias, o, n, c[n]);
+    for (uint32_t n = 0; n < B; n++) multiply<W, S, M, T, N, P, B>(f.bias, o, n, c[n]);
 #pragma unroll
-    for (uint32_t n = 0; n < B; n++) add_sums<S, M, N, P, B>(o, n, c[n], acc);
+    for (uint32_t n = 0; n < B; n++) add_sums<W, S, M, T, N, P, B>(o, n, c[n], acc);
 }
 
 /* The outputs of a panel and the tokens @first …. */

@@ -165,37 +165,67 @@ __device__ static inline float e8m0(uint32_t e)
     return __uint_as_float(e < 2 ? 0x200000u << e : (e - 1u) << 23);
 }
 
-/* From the halves @d and @m, and the bytes of the factors: of SUB those of dw and mw, of HALVES those of both halves,
- * of E8M0 the first alone. */
-template <int S, bool M>
-__device__ static inline struct scale scale_from(const struct cuda_form &f, uint16_t d, uint16_t m, uint8_t first,
-                                                 uint8_t last)
+/* As @r reads them: dw and mw, the bytes of factors and these as floats. */
+template <int S, bool M, class R>
+__device__ static inline struct scale scale_from(const struct cuda_form &f, const R &r)
 {
     struct scale s;
-    s.d = S == E8M0 ? e8m0(first) : half_(d);
+    s.d = S == E8M0 ? e8m0(r.byte(0)) : half_(r.d());
     if (S == SUB || S == HALVES) s.d = s.d * f.unit; /* that of others is 1 */
-    s.m = M ? half_(m) : 0.0f;
+    s.m = M ? half_(r.m()) : 0.0f;
     s.sub[0] = s.sub[1] = s.min[0] = s.min[1] = 1;
     if (S == SUB) {
-        s.d = s.d * (M ? (float)first : (float)(int8_t)first); /* K-quants: 0 … 63 */
-        if (M) s.m = -s.m * (float)last;
+        s.d = s.d * (M ? r.factor(0) : r.signed_factor(0)); /* K-quants: 0 … 63 */
+        if (M) s.m = -s.m * r.factor(1);
     }
     if (S == HALVES) {
-        s.sub[0] = M ? first & 15 : (int8_t)first, s.sub[1] = M ? last & 15 : (int8_t)last;
-        s.min[0] = M ? first >> 4 : 0, s.min[1] = M ? last >> 4 : 0;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint8_t c = M ? r.byte(h) : 0;
+            s.sub[h] = M ? c & 15 : r.signed_byte(h);
+            s.min[h] = c >> 4;
+        }
         s.m = -s.m;
     }
     return s;
 }
 
+/* One row. */
+template <bool H> struct row_reader {
+    const struct cuda_form &f;
+    const struct place &p;
+    int row;
+
+    __device__ inline uint16_t d() const
+    {
+        return get<H, uint16_t>(p.group + f.d, row);
+    }
+    __device__ inline uint16_t m() const
+    {
+        return get<H, uint16_t>(p.group + f.m, row);
+    }
+    __device__ inline uint8_t byte(int h) const
+    {
+        return get<H, uint8_t>(p.sub, h * CUDA_ROWS + row);
+    }
+    __device__ inline int8_t signed_byte(int h) const
+    {
+        return get<H, int8_t>(p.sub, h * CUDA_ROWS + row);
+    }
+    __device__ inline float factor(int h) const
+    {
+        return (float)byte(h);
+    }
+    __device__ inline float signed_factor(int h) const
+    {
+        return (float)signed_byte(h);
+    }
+};
+
 template <int S, bool M, bool H = false>
 __device__ static inline struct scale scale_of(const struct cuda_form &f, const struct place &p, int row)
 {
-    const uint16_t d = S == E8M0 ? 0 : get<H, uint16_t>(p.group + f.d, row);
-    const uint16_t m = M ? get<H, uint16_t>(p.group + f.m, row) : 0;
-    const uint8_t first = S == PLAIN ? 0 : get<H, uint8_t>(p.sub, row);
-    const uint8_t last = S == HALVES || (S == SUB && M) ? get<H, uint8_t>(p.sub, CUDA_ROWS + row) : 0;
-    return scale_from<S, M>(f, d, m, first, last);
+    return scale_from<S, M>(f, row_reader<H>{f, p, row});
 }
 
 /* --- tensor cores: exact sums of int8 products --- */

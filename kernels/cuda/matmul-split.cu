@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with 2 to 16 tokens and few panels: N * 8 tokens in a CTA, which computes every gridDim-th
- * panel. Bulk copies bring the weights in pieces into a ring in shared memory, the first ones while the kernels before
- * still run. Warps that sum share the blocks of a piece: they leave the exact sums of a block and its scales in a stage.
- * The other warps, a thread for N outputs of a row, add these in their order: so all warps work where a CTA has fewer
- * panels than matmul-hold.cu needs. Grid: (CTAs, tokens / 8 N, rounded up); CUDA_SPLIT_THREADS threads; shared memory:
- * fit_split() of daemon/backend/cuda/products.c. Of sm_90 alone.
+ * Products of quantized types with 2 to 16 tokens and few panels: N * 8 tokens in a CTA, which computes every
+ * gridDim-th panel. Bulk copies bring the weights in pieces into a ring in shared memory, the first ones while the
+ * kernels before still run. Warps that sum share the blocks of a piece: they leave the exact sums of a block and its
+ * scales in a stage. The other warps, a thread for N outputs of a row, add these in their order: so all warps work
+ * where a CTA has fewer panels than matmul-hold.cu needs. Grid: (CTAs, tokens / 8 N, rounded up); CUDA_SPLIT_THREADS
+ * threads; shared memory: fit_split() of daemon/backend/cuda/products.c. Of sm_90 alone.
  */
 #include "kernels/cuda/operands.cuh"
 #include "kernels/cuda/ring.cuh"

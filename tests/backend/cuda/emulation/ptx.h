@@ -42,10 +42,12 @@ static inline void ptx_rcp_approx_ftz_f32(float &to, float x)
     to = fabsf(y) < 0x1p-126f ? copysignf(0.0f, y) : y;
 }
 
-/* By the table 234: (a & b) | c. */
-static inline void ptx_lop3_b32(uint32_t &to, uint32_t a, uint32_t b, uint32_t c, int)
+/* @table: the results where the bits of a, b and c are the number of a bit of it. */
+static inline void ptx_lop3_b32(uint32_t &to, uint32_t a, uint32_t b, uint32_t c, int table)
 {
-    to = (a & b) | c;
+    to = 0;
+    for (int i = 0; i < 8; i++)
+        if (table >> i & 1) to |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
 }
 
 static inline void ptx_dp4a_u32_s32(int &to, uint32_t a, uint32_t b, int c)

@@ -22,16 +22,14 @@ struct share {
     uint8_t *codes, *d, *s, *ring;         /* [groups * 8][wide]; [groups][blocks][8] as in struct cuda_acts */
 };
 
-/* Fetch the @i-th piece of those that the warps of the @own-th panel of each turn need. Each slot has pieces for the
- * same warps alone: a barrier tells phases apart that follow one another, and others' copies may arrive late. */
-__device__ static inline void fetch(const struct cuda_hold &a, const struct share &s, uint32_t i, uint32_t own,
-                                    uint32_t slot)
+/* Fetch part @part of the @own-th panel of turn @turn, if there is one, to its warps' slot @slot. Each slot has pieces
+ * for the same warps alone: a barrier tells phases apart that follow one another, and copies for others may be late. */
+__device__ static inline void fetch(const struct cuda_hold &a, const struct share &s, uint32_t turn, uint32_t part,
+                                    uint32_t own, uint32_t slot)
 {
-    const uint32_t turn = i / s.parts, panel = turn * a.together + own;
-    if (panel >= s.panels) return;
-    slot += own * a.ring.slots;
-    ring_fetch(a.m, blockIdx.x + panel * gridDim.x, i - turn * s.parts, s.ring + slot * a.ring.slot_bytes, slot,
-               a.piece);
+    const uint32_t panel = turn * a.together + own, to = own * a.ring.slots + slot;
+    if (panel < s.panels)
+        ring_fetch(a.m, blockIdx.x + panel * gridDim.x, part, s.ring + to * a.ring.slot_bytes, to, a.piece);
 }
 
 /* --- the warp that fetches --- */
@@ -45,22 +43,25 @@ __device__ static inline void begin_ring(const struct cuda_hold &a, const struct
     if (lane < s.parts) bar_init(&there[lane], threads);
     bar_fence();
     __syncwarp();
-    if (lane < all) fetch(a, s, lane / a.together, lane % a.together, lane / a.together);
+    const uint32_t own = lane % a.together, slot = lane / a.together;
+    if (lane < all) fetch(a, s, slot / s.parts, slot % s.parts, own, slot);
     __syncwarp();
 }
 
 /* The pieces behind these, in the order in which they are needed. */
 __device__ static inline void fetch_rest(const struct cuda_hold &a, const struct share &s)
 {
-    const uint32_t turns = (s.panels + a.together - 1) / a.together;
+    uint32_t turn = a.ring.slots / s.parts, part = a.ring.slots % s.parts;
     struct cursor c = {0, 0};
     if (threadIdx.x % CUDA_WARP) return;
-    for (uint32_t i = a.ring.slots; i < turns * s.parts; i++, advance(a.ring.slots, c))
-        for (uint32_t own = 0; own < a.together; own++) {
-            if (i / s.parts * a.together + own >= s.panels) break;
+    for (; turn * a.together < s.panels; advance(a.ring.slots, c)) {
+        const uint32_t n = min(a.together, s.panels - turn * a.together);
+        for (uint32_t own = 0; own < n; own++) {
             bar_wait(&empty[own * a.ring.slots + c.slot], c.odd);
-            fetch(a, s, i, own, c.slot);
+            fetch(a, s, turn, part, own, c.slot);
         }
+        if (++part == s.parts) part = 0, turn++;
+    }
 }
 
 /* --- the others --- */
@@ -70,22 +71,26 @@ template <bool H>
 __device__ static inline void copy_tokens(const struct cuda_hold &a, const struct share &s, uint32_t threads)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP, warps = threads / CUDA_WARP;
-    const uint32_t n = min(a.m.n - s.first, 8 * a.groups);
+    const uint32_t n = min(a.m.n - s.first, 8 * a.groups), last = a.groups - 1; /* 0 or 1: a bit of numbers */
     const struct cuda_acts &x = a.m.x;
     for (uint32_t part = 0; part < s.parts; part++) {
         const uint32_t from = part * a.piece, blocks = min(a.piece, s.blocks - from);
+#pragma unroll 1
         for (uint32_t i = warp; i < n; i += warps)
+#pragma unroll 1 /* a turn, or few */
             for (uint32_t c = lane; c < blocks * 2; c += CUDA_WARP) {
                 const uint32_t at = from * CUDA_WARP + c * 16;
                 copy16(s.codes + i * s.wide + at, x.q + (uint64_t)(s.first + i) * a.m.k + at);
             }
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < blocks * 4 * a.groups; i += threads) {
-            const uint32_t c = i % 4, group = i / 4 % a.groups, b = from + i / 4 / a.groups;
+            const uint32_t c = i % 4, group = i / 4 & last, b = from + (i / 4 >> last);
             copy16(s.d + (group * s.blocks + b) * 64 + c * 16,
                    (const uint8_t *)(x.d + ((uint64_t)b * x.ld + s.first + group * 8) * 2) + c * 16);
         }
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; H && i < blocks * 2 * a.groups; i += threads) {
-            const uint32_t c = i % 2, group = i / 2 % a.groups, b = from + i / 2 / a.groups;
+            const uint32_t c = i % 2, group = i / 2 & last, b = from + (i / 2 >> last);
             copy16(s.s + (group * s.blocks + b) * 32 + c * 16,
                    (const uint8_t *)(x.s + ((uint64_t)b * x.ld + s.first + group * 8) * 2) + c * 16);
         }

@@ -15,7 +15,6 @@
 #define ALL_SHARED     (227u << 10) /* shared memory of a multiprocessor */
 #define BATCH_WARPS    4            /* most warps of a CTA */
 #define SPLIT_TOKENS   16
-#define HOLD_PANELS    3          /* least panels of a multiprocessor for which cuda_hold*_* is best */
 #define HOLD_PIECE     16         /* blocks of a piece of it, at least */
 #define HOLD_SMALL     (4u << 10) /* bytes of a piece that is too small */
 #define FEW_TOKENS     8          /* of a CTA of cuda_few_*, half of those of cuda_several_* */
@@ -413,14 +412,11 @@ static bool multiply_hold(const struct cuda_device *d, const struct cuda_kind *k
     return true;
 }
 
-/* The kernel of those for 2 to 16 tokens, which others replace where there are too many columns. Measured, H200: q, k
- * and v of 1.1 B, a few panels more than multiprocessors. */
+/* The kernel of those for 2 to 16 tokens, which others replace where there are too many columns. */
 static enum cuda_which best_of_few(const struct cuda_device *d, const struct cuda_matmul *m)
 {
     const unsigned processors = (unsigned)d->processors;
     if (m->panels <= processors) return CUDA_USE_SPLIT;
-    if (m->panels < HOLD_PANELS * processors)
-        return m->n <= FEW_TOKENS / 2 ? CUDA_USE_HOLD8 : m->n <= FEW_TOKENS ? CUDA_USE_SPLIT : CUDA_USE_BATCH;
     /* so many panels that there are enough warps */
     return m->panels > CUDA_HOLD_WARPS / 2 * processors ? CUDA_USE_HOLD16 : CUDA_USE_HOLD8;
 }

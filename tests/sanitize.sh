@@ -20,7 +20,7 @@ case $kind in
 thread)
     build=$top/build-tsan
     options="-Db_sanitize=thread"
-    default="request/ jobs/ cache/ session/ sequence/ engine/ backend/test-compute-pool backend/test-kv-memory backend/test-forward
+    default="request/ jobs/ cache/ session/ sequence/ engine/ io/test-server backend/test-compute-pool backend/test-kv-memory backend/test-forward
         backend/test-timeslice backend/test-packed"
     export TSAN_OPTIONS="${TSAN_OPTIONS:-exitcode=66:second_deadlock_stack=1}"
     ;;

@@ -134,7 +134,8 @@ static int reload(void *ctx, struct engine *e, struct server_reload *changed)
     return r;
 }
 
-/* Images are decoded by a process that has to start before the sandbox. */
+/* Images are decoded by a process that has to start before the sandbox. It ends when this one does, and not before: the
+ * engine's threads may use it until then (server_run). */
 static void start_decoders(struct engine_config *c)
 {
     int r = c->media.mmproj ? media_helper_new(&c->media.helper, NULL) : 0;
@@ -170,7 +171,6 @@ static int serve(struct options *o, int argc, char **argv)
     r = server_run(&config);
     if (!o->no_sandbox) serve_sandbox_fini(&sandbox);
     free(gateways);
-    o->engine.media.helper = media_helper_free(o->engine.media.helper);
     return r;
 }
 

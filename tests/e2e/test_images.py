@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,32 @@ def test_killed_helpers_are_started_again(sees, files):
     r = sees.hob("-n", 2, "-a", files["a changed"], "what is it?")
     assert r.returncode and "the process that starts decoders has ended: files are refused until hobd starts again" in r.err
     assert sees.hob("-n", 2, "no image", check=0)
+
+
+def test_a_stop_at_once_waits_for_no_decoder(tmp_path, files):
+    """Threads of hobd use the helpers until it exits. Without the sandbox it could wait for the keeper, and the keeper for the helpers."""
+    h = Home(tmp_path, files["model"])
+    options = os.environ.get("TSAN_OPTIONS", "") + ":report_thread_leaks=0"  # its threads are not joined
+    p = h.daemon("--mmproj", files["mmproj"], "--confine", "no", env={"TSAN_OPTIONS": options})
+    [keeper] = children(p.pid)
+    helpers = children(keeper)
+    try:
+        for pid in helpers:
+            os.kill(pid, signal.SIGSTOP)
+        with h.client() as c:
+            c.generate(messages=[{"role": "user", "content": [{"type": "image", "data": files["a"].read_bytes()}]}])
+            p.send_signal(signal.SIGTERM)
+            while h.socket.exists():
+                time.sleep(0.01)
+            time.sleep(0.2)
+            assert p.poll() is None, "it did not wait for the answer"
+            p.send_signal(signal.SIGTERM)
+            assert p.wait(20) == 0
+    finally:
+        for pid in helpers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        h.stop()
 
 
 def test_as_many_as_the_limit(sees, files):

@@ -153,8 +153,10 @@ static int set_nice(int nice)
 /* The backend chooses the tokens of a step that are not configured; texts may need more slots. */
 static void configure_steps(struct core *core)
 {
+    pthread_mutex_lock(&core->mail.lock); /* the main thread reads them: may_submit, a status while the model loads */
     core->config.batch_tokens = core->model.backend->config.batch_tokens;
     texts_configure(core);
+    pthread_mutex_unlock(&core->mail.lock);
     struct sched_config *c = &core->plan.config;
     sched_config_init(c, core->config.parallel, core->config.batch_tokens);
     if (!hparams_state(&core->model.backend->hparams)) return;

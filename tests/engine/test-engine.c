@@ -63,6 +63,23 @@ static void test_submitted_while_loading(void **state)
     assert_non_null(strstr(a->last.status.data, "\"arch\":\"llama\""));
 }
 
+/* Each is answered at once, with settings that the engine changes at the end of the load: without a lock, the thread
+ * sanitizer reports it. */
+static void test_status_while_loading(void **state)
+{
+    struct harness *h = *state;
+    bool ready = false;
+    assert_int_equal(engine_new(&h->engine, &h->config), 0);
+    while (!ready) {
+        struct proto_request r = harness_simple(PROTO_STATUS);
+        const struct answer *a = harness_run(h, &r);
+        assert_non_null(strstr(a->last.status.data, "\"batch_tokens\":"));
+        ready = strstr(a->last.status.data, "\"state\":\"ready\"");
+        if (!ready) assert_non_null(strstr(a->last.status.data, "\"state\":\"loading\""));
+        harness_forget(h);
+    }
+}
+
 static void test_drain(void **state)
 {
     struct harness *h = *state;
@@ -113,6 +130,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pause, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_load_failure, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_submitted_while_loading, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_status_while_loading, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_drain, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_nobody_reads_events, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_free_in_the_middle, harness_setup, harness_teardown),

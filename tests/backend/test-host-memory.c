@@ -224,7 +224,7 @@ static void test_windows(void **state)
                 assert_same(first[i], a);
             if (round) cached += a->last.usage_cached, prompt += a->last.usage_prompt;
         }
-    print_message("%llu of %llu tokens were found\n", (unsigned long long)cached, (unsigned long long)prompt);
+    print_message("# %llu of %llu tokens were found\n", (unsigned long long)cached, (unsigned long long)prompt);
     assert_true(harness_status(&h, 0, "evictions") > 0 && cached > prompt / 2);
     check(&h);
     assert_all_blocks_free(&h);

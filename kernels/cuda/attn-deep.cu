@@ -229,8 +229,8 @@ template <int dim, int R, int W> __device__ static inline void attend(const stru
     put_all(a, t, joint_of((struct joining *)x.queries, x.ends, x.ring, bytes, s.rows, dim), s.rows);
 }
 
-static_assert(2 * 64 + 64 * 8 + 3 * BLOCKS * 8 >= 4 * CUDA_WARP * 8, "there is room for struct joining of 8 rows");
-static_assert(2 * 64 + 64 * 2 + 3 * BLOCKS * 2 >= 4 * CUDA_WARP * 2, "and of 2");
+static_assert(2 * 64 + 64 * 8 + 3 * BLOCKS * 8 >= 4 * CUDA_WARP * 8,
+              "there is room for struct joining of 8 rows, and so of fewer");
 
 #define DEEP(dim, rows)                                                                                                \
     extern "C" __global__ void __launch_bounds__(CUDA_DEEP_THREADS(rows), CUDA_DEEP_CTAS(rows))                        \

@@ -4,7 +4,7 @@
  * keys and all rows. */
 #include "kernels/cuda/deep.cuh"
 
-/* What a lane has of its two keys: scores, then weights. */
+/* The scores of a lane's two keys. */
 template <int R> struct lane_scores {
     float2 s[R];
 };

@@ -61,6 +61,11 @@ template <int dim> __device__ static inline struct count count_of(const struct c
     return n;
 }
 
+/* Rows and dims of a thread's chains; so many threads have some. */
+template <int R> constexpr int own_rows = R < 4 ? R : 4;
+template <int dim, int R> constexpr int own_dims = R < 4 || (dim == 128 && R == 4) ? 1 : 2; /* measured, H200 */
+template <int dim, int R> constexpr uint32_t chains = dim / own_dims<dim, R> *(R / own_rows<R>);
+
 /* All computing warps have come so far. */
 template <int W> __device__ static inline void meet()
 {
@@ -94,11 +99,6 @@ __device__ static inline void fetch_piece(const struct deep &x, const struct cou
     next.i++;
     if (++next.slot == x.slots) next.slot = 0;
 }
-
-/* Rows and dims of a thread's chains; so many threads have some. */
-template <int R> constexpr int own_rows = R < 4 ? R : 4;
-template <int dim, int R> constexpr int own_dims = R < 4 || (dim == 128 && R == 4) ? 1 : 2; /* measured, H200 */
-template <int dim, int R> constexpr uint32_t chains = dim / own_dims<dim, R> *(R / own_rows<R>);
 
 /* Before anything else: a thread of each warp some of the barriers. */
 template <int dim, int R, int W> __device__ static inline void init_bars()

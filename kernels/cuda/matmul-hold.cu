@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of quantized types with 2 to 16 tokens and several panels for each multiprocessor. A CTA copies its tokens
- * to shared memory once and computes every gridDim-th panel, some of them at once: a warp one panel for N * 8 tokens,
+ * Products of quantized types with 2 to 16 tokens and more panels than multiprocessors. A CTA copies its tokens to
+ * shared memory once and computes every gridDim-th panel, some of them at once: a warp one panel for N * 8 tokens,
  * its chains in registers. One more warp brings the weights in pieces into a ring in shared memory, the first ones
  * while the kernels before still run. Grid: (CTAs, tokens / 8 groups, rounded up); shared memory: fit_hold() of
  * daemon/backend/cuda/products.c. Of sm_90 alone.

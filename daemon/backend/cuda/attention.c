@@ -8,9 +8,8 @@
 #define SHORT_BLOCKS  4
 #define SHORT_THREADS 128          /* for tiles of up to so many blocks */
 #define DEEP_BLOCKS   9            /* of the largest tile, at least, for cuda_deep_* */
-#define DEEP_ALL      (227u << 10) /* shared memory of a multiprocessor; */
-#define DEEP_ALONE    (110u << 10) /* for one CTA of cuda_deep_* */
-#define DEEP_TWO      (166u << 10) /* and for two */
+#define DEEP_ALONE    (110u << 10) /* shared memory of one CTA of cuda_deep_* on a multiprocessor, */
+#define DEEP_TWO      (166u << 10) /* and of two */
 #define DEEP_BARRIERS 640          /* bytes that cuda_deep_* has beside */
 #define MANY_PARTS    16           /* of a token on average, for cuda_merge_deep */
 #define NEAR_ENDS     (16 * 8)     /* bytes of cuda_near_* for maxima and sums of rows */
@@ -95,7 +94,7 @@ static const uint32_t deep_rows[CUDA_DEEP_SIZES] = {2, 4, 8};
  * for CTAs of the kernels before and behind, which are products of one token, so that these overlap. */
 static uint32_t deep_slots(uint32_t dim, uint32_t rows, uint32_t ctas)
 {
-    const uint32_t all = ctas < 2 ? DEEP_ALONE : ctas < 3 ? DEEP_TWO : DEEP_ALL, room = all / ctas - 1024;
+    const uint32_t all = ctas < 2 ? DEEP_ALONE : ctas < 3 ? DEEP_TWO : CUDA_ALL_SHARED, room = all / ctas - 1024;
     const uint32_t slots = (room - CUDA_DEEP_SHARED(dim, rows, 0) - DEEP_BARRIERS) / CUDA_DEEP_SLOT;
     return slots < CUDA_DEEP_SLOTS ? slots : CUDA_DEEP_SLOTS;
 }

@@ -19,8 +19,8 @@
 
 #define CUDA_NEAR_SHARED (216u << 10) /* most shared memory of cuda_near_* */
 #define CUDA_ATTN_SIZES  3            /* kernels of attention, for heads of up to 64, 128 and 256 values */
-#define CUDA_DEEP_SIZES  3
-#define CUDA_PLAIN_SIZES 2 /* the first of these sizes have cuda_plain_* */
+#define CUDA_DEEP_SIZES  3            /* kernels for tokens that see much: up to 2, 4 and 8 queries of a KV head */
+#define CUDA_PLAIN_SIZES 2            /* the first of these sizes have cuda_plain_* */
 
 /* Those of the layers' embeddings of tokens. */
 struct cuda_layer_buffers {

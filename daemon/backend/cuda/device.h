@@ -71,6 +71,8 @@ int cuda_follow(const struct cuda_device *d, const struct cuda_device *other, un
 /* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
 int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);
 
+#define CUDA_ALL_SHARED (227u << 10) /* shared memory of a multiprocessor of sm_90 */
+
 /* a / b, rounded up. */
 static inline uint32_t cuda_divide(uint32_t a, uint32_t b)
 {

@@ -11,11 +11,10 @@
 #define FEW_SHARED     (47u << 10)
 #define SEVERAL_SHARED (75u << 10)
 #define BATCH_SHARED   (216u << 10)
-#define BATCH_TOKENS   16           /* of a warp, at most */
-#define ALL_SHARED     (227u << 10) /* shared memory of a multiprocessor */
-#define BATCH_WARPS    4            /* most warps of a CTA */
+#define BATCH_TOKENS   16 /* of a warp, at most */
+#define BATCH_WARPS    4  /* most warps of a CTA */
 #define SPLIT_TOKENS   16
-#define HOLD_PIECE     16         /* blocks of a piece of it, at least */
+#define HOLD_PIECE     16         /* blocks of a piece of cuda_hold*_*, at least */
 #define HOLD_SMALL     (4u << 10) /* bytes of a piece that is too small */
 #define FEW_TOKENS     8          /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8          /* of a CTA of cuda_many_* */
@@ -80,10 +79,8 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     for (size_t i = 0; !r && d->early && i < 2; i++) {
         name_kind(name, sizeof(name), i ? "split16" : "split8", f);
         r = cuda_kernel(d, &out->split[i], name, BATCH_SHARED);
-    }
-    for (size_t i = 0; !r && d->early && i < 2; i++) {
         name_kind(name, sizeof(name), i ? "hold16" : "hold8", f);
-        r = cuda_kernel(d, &out->hold[i], name, BATCH_SHARED);
+        if (!r) r = cuda_kernel(d, &out->hold[i], name, BATCH_SHARED);
     }
     name_kind(name, sizeof(name), "several", f);
     if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
@@ -302,7 +299,7 @@ static int multiply_batch(const struct cuda_device *d, const struct cuda_kind *k
     while (a.ring.slots > together && a.ring.from + a.ring.slots * a.ring.slot_bytes > room) a.ring.slots--;
     g.shared = a.ring.from + a.ring.slots * a.ring.slot_bytes;
     /* CTAs that start early find room on few multiprocessors: they leave none for more than their share */
-    const unsigned least = ALL_SHARED / (each + 1) + 1024;
+    const unsigned least = CUDA_ALL_SHARED / (each + 1) + 1024;
     if (g.shared < least) g.shared = least;
     return cuda_launch(d, k->batch[tokens == 8 ? 0 : together], g, &a);
 }

@@ -323,23 +323,31 @@ static void test_texts(void **state)
     close_pair(&p);
 }
 
+/* @n tokens in chunks, and those from @from on once more, one by one. @want becomes the sequence of the CPU. */
+static void check_single(const struct pair *p, struct backend_seq *want, uint32_t n, uint32_t from)
+{
+    struct backend_seq s;
+    backend_seq_init(want, p->cpu, n, 5, 0);
+    backend_seq_init(&s, p->gpu, n, 5, 0);
+    backend_seq_run(p->cpu, want, 200);
+    backend_seq_run(p->gpu, &s, 290);
+    backend_seq_same_logits(want, &s);
+    same_blocks(p, 0, n / KV_BLOCK);
+    memset(s.logits + (size_t)from * s.vocab, 0, (size_t)(n - from) * s.vocab * sizeof(float));
+    s.done = from;
+    backend_seq_run(p->gpu, &s, 1);
+    backend_seq_same_logits(want, &s);
+    same_blocks(p, 0, n / KV_BLOCK);
+    backend_seq_fini(&s);
+}
+
 /* Single tokens that see most of a segment, and two. */
 static void test_deep(void **state)
 {
-    enum { ALL = 550, FROM = 490 };
     struct pair p = open_pair(*state, 1024, (struct tiny_backend_config){.kv_type = KERN_KV_F16, .batch_tokens = 512});
-    struct backend_seq want, s;
-    backend_seq_init(&want, p.cpu, ALL, 5, 0);
-    backend_seq_init(&s, p.gpu, ALL, 5, 0);
-    backend_seq_run(p.cpu, &want, 200);
-    backend_seq_run(p.gpu, &s, 290);
-    memset(s.logits + (size_t)FROM * s.vocab, 0, (size_t)(ALL - FROM) * s.vocab * sizeof(float));
-    s.done = FROM;
-    backend_seq_run(p.gpu, &s, 1);
-    backend_seq_same_logits(&want, &s);
-    same_blocks(&p, 0, ALL / KV_BLOCK);
+    struct backend_seq want;
+    check_single(&p, &want, 550, 490);
     backend_seq_fini(&want);
-    backend_seq_fini(&s);
     close_pair(&p);
 }
 
@@ -532,20 +540,11 @@ static void test_file(void **state)
         c.backend = "cuda";
         c.device = devices;
         p.gpu = tiny_backend(p.g, &c);
-        struct backend_seq want, s;
-        backend_seq_init(&want, p.cpu, 600, 5, 0);
-        backend_seq_init(&s, p.gpu, 600, 5, 0);
-        backend_seq_run(p.cpu, &want, 200);
-        backend_seq_run(p.gpu, &s, 290);
-        backend_seq_same_logits(&want, &s);
-        same_blocks(&p, 0, 600 / KV_BLOCK);
-        s.done = 570;
-        backend_seq_run(p.gpu, &s, 1);
-        backend_seq_same_logits(&want, &s);
+        struct backend_seq want;
+        check_single(&p, &want, 600, 570);
         check_move(p.cpu, p.gpu, &want);
         check_batch(&p);
         backend_seq_fini(&want);
-        backend_seq_fini(&s);
         backend_free(p.cpu);
         backend_free(p.gpu);
     }

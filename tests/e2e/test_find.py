@@ -3,7 +3,6 @@
 vectors; the whole command also runs with a real one where this build's daemon embeds."""
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD, HOB, mktiny
 from embedpeer import EmbedPeer
+from terminal import on_terminal
 
 PROBE = "The quick brown fox jumps over the lazy dog."
 
@@ -98,30 +98,21 @@ def test_answer_with_sources(home, peer, tree):
     assert user["content"].startswith("[1] fruit.txt:1-3\nA list.\nApples") and user["content"].endswith("Question: which apples?")
 
 
-def on_terminal(home, cwd, *args, **env):
-    """What a terminal gets, and the exit status."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.execve(HOB, [str(HOB), *args], {**home.env, "TERM": "xterm", **env})
-    out = b""
-    try:
-        while piece := os.read(fd, 65536):
-            out += piece
-    except OSError:
-        pass
-    os.close(fd)
-    return out.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def shown(home, cwd, *args, **env):
+    """What hob writes to a terminal."""
+    out, status = on_terminal([HOB, *args], cwd=cwd, env={**home.env, "TERM": "xterm", **env})
+    assert status == 0, out
+    return out.decode()
 
 
 def test_a_terminal_gets_colors_and_no_escapes_of_files(home, peer, tree):
     (tree / "evil\x1b]0;x\x07\n.txt").write_text("red \x1b[2J apples\n")
     (tree / "fruit.txt").unlink()
     hob(home, tree, "index")
-    out, status = on_terminal(home, tree, "find", "-n1", "apples")
-    assert status == 0 and "\x1b[1;31mapples\x1b[m" in out
+    out = shown(home, tree, "find", "-n1", "apples")
+    assert "\x1b[1;31mapples\x1b[m" in out
     assert "\x1b]" not in out and "\x07" not in out and "\x1b[2J" not in out and out.count("\n") == 1
-    plain, _ = on_terminal(home, tree, "find", "-n1", "apples", NO_COLOR="1")
+    plain = shown(home, tree, "find", "-n1", "apples", NO_COLOR="1")
     assert "\x1b" not in plain and "apples" in plain
     piped = hob(home, tree, "find", "-n1", "apples").out
     assert piped == "evil\x1b]0;x\x07\n.txt:1:red \x1b[2J apples\n"

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from conftest import HOB, BUILD
+from terminal import on_terminal
 from test_shell_tools import call, desk, done, text  # noqa: F401
 
 if not (BUILD / "client" / "hob-log").exists():
@@ -154,9 +155,8 @@ def test_list_and_limits_of_lists(desk):
 def test_text_reaches_no_terminal_raw(desk):
     said(desk, "hi \x1b[31mred", "\x1b]0;t\x07 word")
     script = f"{HOB} log; {HOB} log search word; {HOB} log show 1"
-    out = subprocess.run(["script", "-qec", script, "/dev/null"], env={**desk.env, "TERM": "xterm", "NO_COLOR": "1"},
-                         capture_output=True, stdin=subprocess.DEVNULL).stdout
-    assert b"red" in out and b"word" in out and b"\x1b" not in out and b"\x07" not in out
+    out, status = on_terminal(["sh", "-c", script], env={**desk.env, "TERM": "xterm", "NO_COLOR": "1"})
+    assert status == 0 and b"red" in out and b"word" in out and b"\x1b" not in out and b"\x07" not in out
 
 
 def test_remove(desk):

@@ -19,6 +19,7 @@ import threading
 
 import pytest
 from conftest import HOB, HOBD, Home, mktiny
+from terminal import until_end
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -256,12 +257,7 @@ def test_quiet_copies_show_no_bar(empty, tiny):
     for args, shown in ((["-q"], False), ([], True)):
         r, w = pty.openpty()
         p = empty.popen([HOB, "models", "add", "--copy", "--force", *args, tiny, "m"], stderr=w)
-        assert p.wait(60) == 0
-        os.write(w, b"end")
-        out = b""
-        while not out.endswith(b"end"):
-            out += os.read(r, 4096)
-        assert (b"%" in out) == shown
+        assert (b"%" in until_end(p, r, w)) == shown and p.returncode == 0
         os.close(r)
         os.close(w)
 
@@ -841,21 +837,14 @@ def test_the_bar_fits_a_narrow_terminal(empty, tiny, web):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     p = empty.popen([HOB, "models", "pull", web.base + "/m.gguf"], stderr=slave)
-    os.close(slave)
     out = b""
     while not re.search(rb"m \[=+ +\]  52%", out):
         out += os.read(master, 4096)
     p.send_signal(signal.SIGINT)
-    while True:
-        try:
-            more = os.read(master, 4096)
-        except OSError:
-            break
-        if not more:
-            break
-        out += more
-    assert p.wait(60) == 130
+    out += until_end(p, master, slave)
+    assert p.returncode == 130
     os.close(master)
+    os.close(slave)
     text = out.decode()
     shown = [s for s in re.split(r"[\r\n]", text) if "[=" in s]
     assert shown and all(len(s) < 40 for s in shown)

@@ -1,31 +1,18 @@
 # SPDX-License-Identifier: MIT
 """--render: colour on a terminal that wants it, and nothing anywhere else."""
-import os
-import pty
 import re
 import subprocess
 
 from conftest import HOB
+from terminal import on_terminal
 
 ARGS = ["--temp", "0", "-n", "60", "-q", "--no-stdin"]
 
 
 def terminal(home, *args, env=None):
     """What hob writes to a terminal."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(str(HOB), [str(HOB), *ARGS, *args], {**home.env, "TERM": "xterm", **(env or {})})
-    out = b""
-    while True:
-        try:
-            piece = os.read(fd, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        out += piece
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, out
-    os.close(fd)
+    out, status = on_terminal([HOB, *ARGS, *args], env={**home.env, "TERM": "xterm", **(env or {})})
+    assert status == 0, out
     return out.decode(errors="replace").replace("\r\n", "\n")
 
 

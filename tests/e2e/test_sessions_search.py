@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """hob sessions search: words in stored sessions, and what stays as it was."""
 import json
-import subprocess
 
 from conftest import HOB
+from terminal import on_terminal
 
 
 def found(home, *words):
@@ -38,5 +38,5 @@ def test_a_place_fits_the_terminal(home):
     home.daemon()
     home.ask("-S", "long", "start " * 30 + "\x1b[31m needle " + "word " * 40, n=2)
     line = f"stty cols 50; {HOB} sessions search needle"
-    out = subprocess.run(["script", "-qec", line, "/dev/null"], env={**home.env, "TERM": "xterm"}, capture_output=True, stdin=subprocess.DEVNULL).stdout.decode()
+    out = on_terminal(["sh", "-c", line], env={**home.env, "TERM": "xterm"})[0].decode()
     assert "needle" in out and "\x1b" not in out and max(map(len, out.splitlines())) <= 50 and out.count("\n") == 1, out

@@ -2,13 +2,13 @@
 """hobd's other commands on small models."""
 import json
 import os
-import pty
 import re
 import subprocess
 from xml.etree import ElementTree
 
 import pytest
 from conftest import HOBD, TOP, mktiny
+from terminal import on_terminal
 
 
 def hobd(*args, input=b"", check=0):
@@ -54,21 +54,7 @@ def test_template(tiny, tmp_path):
 
 
 def on_a_terminal(*args, input=b""):
-    """What a terminal gets from standard output and standard error."""
-    main, side = pty.openpty()
-    p = subprocess.Popen([HOBD, *map(str, args)], stdin=subprocess.PIPE, stdout=side, stderr=side)
-    os.close(side)
-    p.stdin.write(input)
-    p.stdin.close()
-    out = b""
-    try:
-        while piece := os.read(main, 65536):
-            out += piece
-    except OSError:  # the other side is closed
-        pass
-    p.wait(60)
-    os.close(main)
-    return out
+    return on_terminal([HOBD, *args], input)[0]
 
 
 def test_no_control_characters_on_a_terminal(tiny, tmp_path):

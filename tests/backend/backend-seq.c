@@ -53,8 +53,7 @@ void backend_seq_init(struct backend_seq *s, const struct backend *b, uint32_t n
     memset(s->want, WANT_LOGITS, n);
     seeded_tokens(s->tokens, n, s->vocab, seed);
     for (uint32_t i = 0; i < blocks; i++) s->blocks[i] = first_block + i;
-    s->groups[0] = s->blocks;
-    s->groups[1] = s->window_blocks ? s->window_blocks : s->blocks;
+    s->n_groups = b->hparams.n_groups - (hparams_state(&b->hparams) != NULL);
 }
 
 void backend_seq_fini(struct backend_seq *s)
@@ -67,8 +66,7 @@ void backend_seq_fini(struct backend_seq *s)
 
 struct batch_entry backend_seq_entry(struct backend_seq *s, uint32_t n)
 {
-    s->groups[0] = s->blocks;
-    s->groups[1] = s->window_blocks ? s->window_blocks : s->blocks;
+    for (uint32_t g = 0; g < s->n_groups; g++) s->groups[g] = g && s->window_blocks ? s->window_blocks : s->blocks;
     return (struct batch_entry){.blocks = s->groups,
                                 .state = {s->state, s->n_saves, s->saves},
                                 .pos = s->done,

@@ -33,6 +33,7 @@ struct backend_seq {
     float adapter_scale;
     const struct state_save *saves; /* of the next entry */
     uint32_t n_saves;
+    uint32_t n_groups; /* with KV */
     const uint32_t *groups[KV_GROUPS_MAX];
     uint8_t *want;
     float *logits; /* [n][vocab] */

@@ -212,10 +212,10 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
 
 /* --- the batch --- */
 
-/* The group has KV blocks: those of a table, or those of texts that are computed whole. */
+/* The group has KV blocks: those of a table, or those of texts that are computed whole. States are in no table. */
 static bool has_blocks(const struct hparams *s, uint32_t g)
 {
-    return s->groups[g].n_layers || (s->embedding.whole && !g);
+    return s->groups[g].kind != KV_STATE && (s->groups[g].n_layers || (s->embedding.whole && !g));
 }
 
 static uint32_t block_of(const struct hparams *s, const struct token *t, uint32_t g)

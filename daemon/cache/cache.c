@@ -17,8 +17,8 @@ int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_confi
     if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);
     for (uint32_t g = 1; r == 0 && g < c->n_groups; g++)
         r = prefix_add_window(c->prefix, c->pools[g], s->groups[g].window);
-    if (r == 0) r = host_pool_new(c, t->host_bytes, jobs);
     if (r == 0 && c->state) prefix_add_states(c->prefix, c->pools[c->state], spill_state_evicting, c);
+    if (r == 0) r = host_pool_new(c, t->host_bytes, jobs);
     return r < 0 ? r : spill_new(c, t, jobs);
 }
 

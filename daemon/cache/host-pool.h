@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Host memory for KV blocks that a device has no room for: the tier between its memory and the disk
- * (prefix/prefix-host.h decides what is in it). A slot has room for the payload of a node (payload.h): each group's
- * block has its place. The memory comes from the backend, in pieces: one at the start, others by jobs when the device's
- * blocks become few and before slots do, and stays until the end.
+ * Host memory for KV blocks and recurrent states that a device has no room for: the tier between its memory and the
+ * disk (prefix/prefix-host.h and prefix/prefix-state.h decide what is in it). A slot has room for the payload of a node
+ * (payload.h): each group's block has its place. States have slots of their own. The memory comes from the backend, in
+ * pieces: one at the start, others by jobs when the device's blocks become few and before slots do.
  *
  * The engine's thread calls these functions. A job may read a slot on which its sender holds a reference.
  */
@@ -16,22 +16,29 @@ struct host_pool; /* opaque; body in host-pool.c */
 struct kv_cache;
 struct kv_pool;
 
-struct host_pool_stats {
-    uint64_t blocks, blocks_free; /* slots, with those that have no memory yet */
-    uint64_t bytes, bytes_taken;  /* of all slots; of the memory that was taken so far */
+struct host_tier_stats {
+    uint64_t slots, free; /* with those that have no memory yet */
+    uint64_t bytes;       /* of a slot */
 };
 
-/* Give the cache @bytes of host memory; its index has no node yet. 0, also without slots, then c->host is NULL: with
- * @bytes 0, for a backend whose blocks are in host memory themselves, and for models with recurrent layers. -ENOMEM. */
+struct host_pool_stats {
+    struct host_tier_stats blocks, states;
+    uint64_t bytes, bytes_taken; /* of all slots; of the memory that was taken so far */
+};
+
+/* Give the cache @bytes of host memory; its index has no node yet. The device's memory for KV and states is the measure
+ * of how much each gets. 0, also without slots, then c->host is NULL: with @bytes 0, or for a backend whose blocks are
+ * in host memory themselves. -ENOMEM. */
 int host_pool_new(struct kv_cache *c, uint64_t bytes, struct job_returns *jobs);
 /* The index is freed. */
 void host_pool_free(struct kv_cache *c);
 
-/* Evicted blocks are copied while the engine continues. The copies may be under way: before a job reads a slot or
+/* What is evicted is copied while the engine continues. The copies may be under way: before a job reads a slot or
  * writes to blocks, it calls kv_saved. */
 bool host_pool_busy(const struct kv_cache *c);
-/* Wait for the copies to @slot. 0; -EIO and the error message: they have failed. */
+/* Wait for the copies to @slot, or to that of a state. 0; -EIO and the error message: they have failed. */
 int host_pool_wait(struct kv_cache *c, uint32_t slot);
+int host_pool_wait_state(struct kv_cache *c, uint32_t slot);
 /* Wait for all; what has failed leaves the index. */
 void host_pool_settle(struct kv_cache *c);
 /* In each turn of the engine; @stepped: after a step, behind which all copies are done. Lets a job take more memory. */
@@ -39,6 +46,9 @@ void host_pool_turn(struct kv_cache *c, bool stepped);
 
 /* The block of @group in a slot that is not free. */
 uint8_t *host_pool_at(const struct host_pool *h, uint32_t slot, uint32_t group);
-/* The references on slots. */
+/* The state in such a slot. */
+uint8_t *host_pool_state(const struct host_pool *h, uint32_t slot);
+/* The references on slots, and on those of states; NULL: there are none. */
 struct kv_pool *host_pool_slots(const struct host_pool *h);
+struct kv_pool *host_pool_state_slots(const struct host_pool *h);
 void host_pool_stats(const struct kv_cache *c, struct host_pool_stats *out);

@@ -90,12 +90,21 @@ static struct spill_job *new_job(struct kv_cache *c, uint64_t payload)
     return c->spill->state_jobs < WRITES ? spill_job_new(c, c->spill->states, payload) : NULL;
 }
 
+/* Copy the state from memory or its slot. 0, or as kv_read. */
+static int copy_state(struct kv_cache *c, const struct prefix_info *info, uint8_t *out)
+{
+    if (info->state != KV_NO_BLOCK) return c->backend->ops->kv_read(c->backend, c->state, info->state, out);
+    int r = host_pool_wait_state(c, info->state_slot);
+    if (r == 0) memcpy(out, host_pool_state(c->host, info->state_slot), state_bytes(c));
+    return r;
+}
+
 /* A job writes a copy of the state, after removing @victim (NULL: none) to make room. False: no job, and the victim
  * stays. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct spill_job *w = new_job(c, state_bytes(c));
-    if (!w || c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload)) {
+    if (!w || copy_state(c, info, w->payload)) {
         free(w);
         return false;
     }
@@ -202,7 +211,7 @@ void spill_states_flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->states, victim.id);
         }
         if (r == 0) {
-            r = c->backend->ops->kv_read(c->backend, c->state, info.state, payload);
+            r = copy_state(c, &info, payload);
             if (r == 0) r = disk_write(t->states, &info, payload);
         }
         if (r == 0)

@@ -52,6 +52,7 @@ static void add_blocks(json_t *o, const struct prefix_stats *n, const struct sta
     set_int(o, "evictions", n->evictions);
     if (recurrent) {
         set_int(o, "states_memory", n->states_memory);
+        if (host) set_int(o, "states_host", n->states_host);
         set_int(o, "states_disk", n->states_disk);
     }
     set_int(o, "tokens_found", c->sums.tokens_cached);
@@ -65,14 +66,15 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     uint64_t block = s->engine->core.model.backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
     const struct kv_group *states = recurrent_group(s);
-    add_blocks(c, &s->cache, &s->counts, states, s->tiers.host.blocks);
+    const struct host_pool_stats *host = &s->tiers.host;
+    add_blocks(c, &s->cache, &s->counts, states, host->bytes);
     if (states) {
         set_int(c, "states_bytes_memory", states->state_bytes * s->cache.states_memory);
+        if (host->bytes) set_int(c, "states_bytes_host", host->states.bytes * s->cache.states_host);
         set_int(c, "states_bytes_disk", states->state_bytes * s->cache.states_disk);
     }
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
-    if (s->tiers.host.blocks)
-        set_int(c, "bytes_host", s->tiers.host.bytes / s->tiers.host.blocks * s->cache.blocks_host);
+    if (host->bytes) set_int(c, "bytes_host", host->blocks.bytes * s->cache.blocks_host);
     set_int(c, "bytes_disk", block * s->cache.blocks_disk);
     json_whole_set(c, "hit_rate", json_real(round(rate * 1000) / 1000));
     set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
@@ -196,7 +198,7 @@ static void add_uids(json_t *o, const struct status_snapshot *s)
         json_t *u = json_object();
         add_uid(u, s, s->uids[i].uid);
         add_counts(u, &s->uids[i].counts);
-        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s), s->tiers.host.blocks);
+        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s), s->tiers.host.bytes);
         if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);
         json_whole_append(list, u);
     }
@@ -293,20 +295,23 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks[0]);
-    if (s->tiers.host.blocks) {
-        set_int(o, "kv_host_bytes", s->tiers.host.bytes);
-        set_int(o, "kv_host_blocks", s->tiers.host.blocks);
-    }
     const struct kv_group *states = recurrent_group(s);
+    const struct host_pool_stats *host = &s->tiers.host;
+    if (host->bytes) {
+        set_int(o, "kv_host_bytes", host->bytes);
+        set_int(o, "kv_host_blocks", host->blocks.slots);
+    }
+    if (host->bytes && states) set_int(o, "kv_host_states", host->states.slots);
     if (states) {
         set_int(o, "states", b->kv_blocks[b->hparams.n_groups - 1]);
         set_int(o, "state_bytes", states->state_bytes);
     }
     if (!s->all) return; /* what others use is not this uid's to know */
-    if (s->tiers.host.blocks) {
-        set_int(o, "kv_host_blocks_free", s->tiers.host.blocks_free);
-        set_int(o, "kv_host_taken_bytes", s->tiers.host.bytes_taken);
+    if (host->bytes) {
+        set_int(o, "kv_host_blocks_free", host->blocks.free);
+        set_int(o, "kv_host_taken_bytes", host->bytes_taken);
     }
+    if (host->bytes && states) set_int(o, "kv_host_states_free", host->states.free);
     set_int(o, "kv_blocks_free", s->kv.blocks_free[0]);
     set_int(o, "kv_blocks_unused", s->kv.blocks_unused);
     if (states) set_int(o, "states_free", s->kv.states_free);

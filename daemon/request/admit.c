@@ -32,14 +32,14 @@ static void run(struct seq *s)
     request_emit(s->request, s, &ev);
 }
 
-/* The same, unless the recurrent state could not be read that its KV goes with: then it begins again without it. */
+/* The same, unless the recurrent state could not be fetched that its KV goes with: then it begins again without it. */
 static void run_ready(struct seq *s)
 {
     if (live_state_ready(&s->request->core->cache, s)) {
         run(s);
         return;
     }
-    s->reuse.no_disk = true;
+    s->reuse.no_fetch = true;
     answer_preempt(s);
 }
 

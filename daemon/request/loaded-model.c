@@ -284,19 +284,18 @@ static uint64_t payload_bytes_of(const struct backend *b)
 static int load_host(struct loaded *m, const struct engine_config *c)
 {
     const struct backend *b = m->backend;
-    const bool given = c->kv_host_bytes != KV_HOST_DEFAULT,
-               none = hparams_state(&b->hparams) || b->hparams.embedding.whole;
+    const bool given = c->kv_host_bytes != KV_HOST_DEFAULT, state = hparams_state(&b->hparams) != NULL;
     const uint64_t available = cgroup_memory_available("");
     char have[32], need[32];
     if (!b->ops->host_alloc || c->kv_host_bytes == 0) return 0;
-    if (none && given)
-        log_warning("kv-host-bytes is not used: a model with recurrent layers, or for texts alone, keeps no KV in host "
-                    "memory");
-    if (none) return 0;
+    if (b->hparams.embedding.whole && given)
+        log_warning("kv-host-bytes is not used: a model for texts alone keeps no KV in host memory");
+    if (b->hparams.embedding.whole) return 0;
     m->kv_host_bytes = given ? c->kv_host_bytes : load_host_bytes(available, b->config.kv_bytes);
     if (given && m->kv_host_bytes < payload_bytes_of(b))
-        return error_say(-EINVAL, "kv-host-bytes is %s, but one block of 32 tokens of this model takes %s",
-                         format_size(have, m->kv_host_bytes), format_size(need, payload_bytes_of(b)));
+        return error_say(-EINVAL, "kv-host-bytes is %s, but one block of 32 tokens%s of this model takes %s",
+                         format_size(have, m->kv_host_bytes), state ? " with a recurrent state" : "",
+                         format_size(need, payload_bytes_of(b)));
     if (given && available && m->kv_host_bytes > available)
         return error_say(-EINVAL, "kv-host-bytes is %s, but only %s of memory are free",
                          format_size(have, m->kv_host_bytes), format_size(need, available));

@@ -19,7 +19,7 @@ struct fetch {
     const struct host_pool *host;
     struct backend *backend;
     struct prefix_node *last; /* held */
-    bool state;               /* only the recurrent state of the first part is read */
+    bool state;               /* only the recurrent state of the first part comes, from its slot or from disk */
     bool spoilt;              /* what it reads is not used */
     bool wait;                /* for copies of evicted blocks, where it writes and perhaps what it reads */
     uint32_t n, good;
@@ -30,7 +30,7 @@ struct fetch {
         struct prefix_info info;
         uint32_t blocks[KV_GROUPS_MAX];      /* destination of what the disk has, in each group */
         uint32_t host_blocks[KV_GROUPS_MAX]; /* of what the slot has */
-        bool file, slot;                     /* something comes from there; the fetch has a reference on the slot */
+        bool file, slot, state_slot;         /* something comes from there; the fetch has a reference on the slot */
         uint32_t tokens;                     /* how many of its tokens are of the sequence */
     } part[FETCH_BLOCKS];
 };
@@ -40,11 +40,14 @@ struct fetch {
 static void read_state(struct fetch *f)
 {
     struct backend *b = f->backend;
+    const struct fetch_part *x = &f->part[0];
     const uint32_t group = b->hparams.n_groups - 1;
-    _cleanup_(freep) uint8_t *payload = malloc(b->hparams.groups[group].state_bytes);
-    f->r = payload ? disk_read(f->disk, &f->part[0].info, payload) : -ENOMEM;
+    _cleanup_(freep) uint8_t *payload = x->state_slot ? NULL : malloc(b->hparams.groups[group].state_bytes);
+    if (!x->state_slot && !payload) f->r = -ENOMEM;
+    if (f->r == 0 && f->wait) f->r = b->ops->kv_saved(b);
+    if (f->r == 0 && payload) f->r = disk_read(f->disk, &x->info, payload);
     if (f->r < 0) return;
-    b->ops->kv_write(b, group, f->part[0].blocks[group], payload);
+    b->ops->kv_write(b, group, x->blocks[group], payload ? payload : host_pool_state(f->host, x->info.state_slot));
     f->good = 1;
 }
 
@@ -121,8 +124,11 @@ static bool has_room(const struct fetch *f)
 /* Free a fetch that no job has. */
 static void fetch_free(struct kv_cache *c, struct fetch *f)
 {
-    for (uint32_t i = 0; f && i < f->n; i++)
-        if (f->part[i].slot) kv_pool_unref(host_pool_slots(c->host), f->part[i].info.slot);
+    for (uint32_t i = 0; f && i < f->n; i++) {
+        const struct fetch_part *x = &f->part[i];
+        if (x->slot) kv_pool_unref(host_pool_slots(c->host), x->info.slot);
+        if (x->state_slot) kv_pool_unref(host_pool_state_slots(c->host), x->info.state_slot);
+    }
     free(f);
 }
 
@@ -235,18 +241,20 @@ static bool fetch_far(struct kv_cache *c, struct seq *s, void (*done)(struct seq
     return false;
 }
 
-/* All KV up to the state is at hand: read the state. */
+/* All KV up to the state is in memory: the state follows. */
 static bool fetch_state(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     struct prefix_node *x = s->reuse.indexed_node;
-    if (live_state_ready(c, s) || !spill_states(c) || !x || s->reuse.indexed != s->reuse.until ||
-        !prefix_state_on_disk(x))
-        return false;
-    struct fetch *f = calloc(1, sizeof(*f));
+    if (live_state_ready(c, s) || !x || s->reuse.indexed != s->reuse.until) return false;
+    const bool slot = prefix_state_slot(x) != KV_NO_BLOCK;
+    struct fetch *f = slot || (spill_states(c) && prefix_state_on_disk(x)) ? calloc(1, sizeof(*f)) : NULL;
     if (!f) return false;
     struct prefix_info info;
     prefix_info(x, &info);
-    add_part(f, &info)->blocks[c->state] = s->kv.tables[c->state].ids[0];
+    struct fetch_part *part = add_part(f, &info);
+    part->blocks[c->state] = s->kv.tables[c->state].ids[0];
+    part->state_slot = slot;
+    if (slot) kv_pool_ref(host_pool_state_slots(c->host), info.state_slot);
     f->state = true;
     f->last = x;
     start(c, s, f, done);
@@ -303,7 +311,7 @@ static void state_fetched(struct kv_cache *c, struct seq *s)
     if (f->r == 0 && s->state != SEQ_ENDED) s->live.at = s->kv.n_tokens;
     if (f->r == -ENOENT || f->r == -EBADMSG) prefix_state_removed(c->prefix, f->part[0].info.id);
     if (f->r < 0 && f->r != -ENOENT)
-        log_warning("a part of a prompt is computed again because its state on disk cannot be used: %s", f->why);
+        log_warning("a part of a prompt is computed again because its state cannot be used: %s", f->why);
 }
 
 bool seq_fetched(struct kv_cache *c, struct seq *s)

@@ -33,7 +33,7 @@ struct live_state {
 uint32_t live_state_message(const struct prompt *p);
 
 /* @s has its blocks and begins: take a live state and copy @from into it (a block, or KV_NO_BLOCK), the state after @at
- * tokens (LIVE_STATE_NONE: it will be read from disk). 0; 1: there is no room; -ENOMEM. */
+ * tokens (LIVE_STATE_NONE: it will come from host memory or disk). 0; 1: there is no room; -ENOMEM. */
 int live_state_begin(struct kv_cache *c, struct seq *s, uint32_t from, uint32_t at);
 
 /* The block with the state of @s after its computed tokens; KV_NO_BLOCK: it has none. */

@@ -23,13 +23,13 @@ static uint32_t found(const struct prefix_match *m)
     return m->n + m->n_partial;
 }
 
-/* The match ends where the disk has the state, if it has one: the KV in memory up to there is shared, and the rest is
- * read. Otherwise *m is as it was. */
-static void reach_disk(const struct kv_cache *c, const struct seq *s, struct prefix_match *m)
+/* The match ends where host memory or the disk has the state, if one of them does: the KV in memory up to there is
+ * shared, and the rest comes from them. Otherwise *m is as it was. */
+static void reach_state(const struct kv_cache *c, const struct seq *s, struct prefix_match *m)
 {
     struct prefix_node *x = m->state;
     uint32_t n = m->n + m->n_disk;
-    if (!x || s->reuse.no_disk || !spill_states(c)) {
+    if (!x || s->reuse.no_fetch || (!spill_states(c) && prefix_state_slot(x) == KV_NO_BLOCK)) {
         m->state = NULL;
         return;
     }
@@ -141,10 +141,11 @@ static uint32_t begin_state(struct kv_cache *c, struct seq *s, struct prefix_mat
         *at = t->kv.n_tokens;
         from = live_state_block(c, t);
     } else {
-        reach_disk(c, s, m);
+        reach_state(c, s, m);
         if (m->state) {
             s->reuse.until = m->n + m->n_disk;
             *at = LIVE_STATE_NONE;
+            prefix_state_use(c->prefix, m->state);
         } else if (m->node) {
             from = prefix_state_block(m->node);
             prefix_state_use(c->prefix, m->node);
@@ -275,7 +276,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
     reuse_end_far(c, s);
-    if (is_public) m->state = NULL; /* the disk is searched in the owner's namespace only */
+    if (is_public) m->state = NULL; /* host memory and disk are searched in the owner's namespace only */
     uint32_t state_at, state = begin_state(c, s, m, &state_at);
     uint32_t blocks = seq_blocks(s), need = blocks - m->n / KV_BLOCK;
     assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node);

@@ -34,8 +34,8 @@ struct reuse {
     bool began; /* it had blocks before: what it finds after a preemption is not counted as a use */
     struct prefix_node *indexed_node; /* of its last whole block that is indexed; held. NULL: none */
     uint32_t indexed;                 /* tokens up to the end of that block */
-    uint32_t until; /* with recurrent layers: the tokens whose state only the disk has; 0: no such state is used */
-    bool no_disk;   /* the state could not be read; it is not used again */
+    uint32_t until; /* with recurrent layers: the tokens whose state is fetched; 0: it is in memory, or there is none */
+    bool no_fetch;  /* the state could not be fetched; none is from now on */
     enum prefix_miss miss;                      /* why no more was found when it began */
     struct prefix_id tail;                      /* of its last block when it was preempted */
     struct reuse_anchor anchors[REUSE_ANCHORS]; /* [n_anchors] */

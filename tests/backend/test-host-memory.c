@@ -37,7 +37,8 @@ static void check(struct harness *h)
     prefix_check(c->prefix);
     host_pool_stats(c, &s);
     prefix_stats_get(c->prefix, (uid_t)-1, &sum);
-    assert_int_equal(s.blocks - s.blocks_free, sum.blocks_host);
+    assert_int_equal(s.blocks.slots - s.blocks.free, sum.blocks_host);
+    assert_int_equal(s.states.slots - s.states.free, sum.states_host);
     assert_true(s.bytes <= h->config.kv_host_bytes && s.bytes_taken <= s.bytes);
     harness_go(h);
 }
@@ -171,7 +172,7 @@ static void test_no_memory(void **state)
     harness_hold(h);
     host_pool_stats(&h->engine->core.cache, &s);
     harness_go(h);
-    assert_int_equal(s.blocks, 0);
+    assert_int_equal(s.blocks.slots, 0);
     harness_stop(h);
 }
 
@@ -232,6 +233,118 @@ static void test_windows(void **state)
     assert_int_equal(counting.pieces, 0);
 }
 
+/* A model with recurrent layers: KV and states leave a device's memory, and come back. */
+static void states_init(struct harness *h, const char *arch, uint64_t host)
+{
+    struct tiny t;
+    tiny_init(&t);
+    t.arch = arch;
+    t.ctx = 2048;
+    harness_init(h, &t);
+    h->config.kv_bytes = 200 << 10;
+    h->config.kv_host_bytes = host;
+}
+
+static void states_come_back(const char *arch, bool kv)
+{
+    struct harness h;
+    struct answer *first[DOCS], *a;
+    states_init(&h, arch, 8 << 20);
+    harness_start(&h);
+    assert_true(h.engine->core.cache.state > 0 && harness_status(&h, 0, "kv_host_states") > 0);
+    assert_int_equal(harness_status(&h, 0, "states_host"), 0);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(&h, i, 1000, &a);
+            if (round == 0) {
+                first[i] = a;
+                continue;
+            }
+            assert_same(first[i], a);
+            assert_true(a->last.usage_cached + KV_BLOCK >= a->last.usage_prompt);
+        }
+    assert_int_equal(harness_status(&h, 0, "blocks_host") > 0, kv);
+    assert_true(harness_status(&h, 1000, "states_host") > 0 && harness_status(&h, 1001, "states_host") == 0);
+    assert_int_equal(harness_status(&h, 0, "states_disk"), 0);
+    ask(&h, 0, 1001, &a); /* another user's */
+    assert_int_equal(a->last.usage_cached, 0);
+    assert_same(first[0], a);
+    check(&h);
+    assert_all_blocks_free(&h);
+    harness_fini(&h);
+    assert_int_equal(counting.pieces, 0);
+}
+
+static void test_states(void **state)
+{
+    states_come_back("lfm2", true);
+    states_come_back("mamba2", false); /* no layer has attention */
+}
+
+/* With little host memory, states come from disk, too; and in the end all is there. */
+static void test_states_on_disk(void **state)
+{
+    struct harness h;
+    struct answer first[DOCS], *a;
+    uint64_t cached = 0, prompt = 0;
+    states_init(&h, "lfm2", 150 << 10);
+    harness_dirs(&h);
+    harness_start(&h);
+    harness_wait_disk(&h);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(&h, i, 1000, &a);
+            if (round == 0)
+                first[i] = answer_take(a);
+            else
+                assert_same(&first[i], a);
+            if (round) cached += a->last.usage_cached, prompt += a->last.usage_prompt;
+        }
+    print_message("# %llu of %llu tokens were found\n", (unsigned long long)cached, (unsigned long long)prompt);
+    assert_true(harness_status(&h, 0, "states_disk") > 0 && cached > prompt / 2);
+    check(&h);
+    for (int round = 0; round < 2; round++) {
+        ask(&h, 0, 1000, &a);
+        harness_stop(&h);
+        h.config.kv_host_bytes = round ? 0 : 150 << 10;
+        harness_start(&h);
+        harness_wait_disk(&h);
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(&h, i, 1000, &a);
+            assert_same(&first[i], a);
+            if (i == 0) assert_true(a->last.usage_cached + KV_BLOCK >= a->last.usage_prompt);
+        }
+    }
+    for (unsigned i = 0; i < DOCS; i++) answer_fini(&first[i]);
+    harness_fini(&h);
+}
+
+/* The device fails while it copies states: those are lost, and the others as good as before. */
+static void test_states_after_a_failure(void **state)
+{
+    for (uint64_t forward = 1; forward <= 3; forward++) {
+        struct harness h;
+        struct answer *first[DOCS], *a;
+        states_init(&h, "lfm2", 8 << 20);
+        harness_start(&h);
+        for (unsigned i = 0; i < DOCS; i++) ask(&h, i, 1000, &first[i]);
+        const uint64_t recoveries = counting.recoveries;
+        counting_fail = counting.forwards + forward;
+        h.forgetful = true;
+        ask(&h, 90, 1000, &a);
+        assert_true(counting_fail == 0 && counting.recoveries == recoveries + 1);
+        assert_true(harness_status(&h, 0, "states_host") > 0);
+        for (unsigned i = 0; i < DOCS; i++) {
+            ask(&h, i, 1000, &a);
+            assert_same(first[i], a);
+            if (i == 0) assert_true(a->last.usage_cached + KV_BLOCK >= a->last.usage_prompt);
+        }
+        check(&h);
+        assert_all_blocks_free(&h);
+        harness_fini(&h);
+    }
+}
+
 static void load_fails(struct engine_config *c, uint64_t bytes, const char *part)
 {
     struct loaded m;
@@ -277,8 +390,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, harness_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_all_comes_back), TEST(test_two_users), TEST(test_disk_behind_it), TEST(test_after_a_failure),
-        TEST(test_no_memory),      TEST(test_growing),   TEST(test_windows),        TEST(test_sizes),
+        TEST(test_all_comes_back), TEST(test_two_users),
+        TEST(test_disk_behind_it), TEST(test_after_a_failure),
+        TEST(test_no_memory),      TEST(test_growing),
+        TEST(test_windows),        TEST(test_states),
+        TEST(test_states_on_disk), TEST(test_states_after_a_failure),
+        TEST(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,13 @@ def small(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "small.gguf", "--layers", 2, "--type", "Q8_0", "--ctx", 2048)
 
 
+@pytest.fixture(scope="module", params=["lfm2", "mamba2"])
+def recurrent(request, tmp_path_factory):
+    """The second one has no layer with attention, and so no KV."""
+    path = tmp_path_factory.mktemp("models") / f"{request.param}.gguf"
+    return mktiny(path, "--arch", request.param, "--type", "Q8_0", "--ctx", 2048)
+
+
 def start(home, *args, settings="", device="cuda", **kw):
     return home.daemon("--device", device, *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings}, **kw)
 
@@ -61,6 +68,25 @@ def test_a_session_comes_back(homes, model):
     second = turn(h, THEN)
     assert second.bits == want[1].bits and second.cached >= first.prompt
     assert h.status()["cache"]["last_miss"] == "never read before"
+
+
+@pytest.mark.parametrize("device,settings", [("cuda", ""), ("cuda:0,1", "devices=2")])
+def test_states_come_back(homes, recurrent, device, settings):
+    """A session continues from its state, which had left the GPU's memory, and computes no more than the tokens behind the last whole block."""
+    want = on_cpu(homes, recurrent)
+    h = homes(recurrent)
+    start(h, "--kv-bytes", "300K", "--cache-bytes", 0, "--kv-host-bytes", "8M", settings=settings, device=device)
+    assert h.status()["cache"]["states_host"] == 0
+    first = turn(h, DOC)
+    for i in range(h.status()["states"]):
+        h.ask(*GO, "-S", f"other{i}", f"{i} " + DOC, n=2)
+    s = h.status()
+    assert s["cache"]["states_host"] > s["states"] // 2 and s["cache"]["states_disk"] == 0
+    assert s["kv_host_states"] - s["kv_host_states_free"] == s["cache"]["states_host"] == sum(u["states_host"] for u in s["uids"])
+    assert s["cache"]["states_bytes_host"] >= s["state_bytes"] * s["cache"]["states_host"]
+    assert s["kv_host_bytes"] <= 8 << 20
+    second = turn(h, THEN)
+    assert (first.bits, second.bits) == (want[0].bits, want[1].bits) and second.cached >= first.prompt // 32 * 32
 
 
 @pytest.mark.parametrize("device,settings", [("cuda", "pitch=1"), ("cuda:0,1", "devices=2")])
@@ -142,7 +168,7 @@ def test_impossible_sizes(home, small, size, part):
 
 
 def test_models_that_do_not_use_it(home, tmp_path):
-    """One with recurrent layers: a warning, and the model is served."""
-    model = mktiny(tmp_path / "mamba.gguf", "--arch", "mamba2", "--ctx", 512)
+    """One of texts alone: a warning, and the model is served."""
+    model = mktiny(tmp_path / "bert.gguf", "--arch", "bert", "--tokenizer", "bert", "--ctx", 256)
     d = start(home, "-m", model, "--kv-host-bytes", "1M")
     assert "kv-host-bytes is not used" in d.log.read_text() and "kv_host_bytes" not in home.status()

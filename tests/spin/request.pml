@@ -49,7 +49,7 @@ typedef Request {
     bool block, slot;
     bool admitted;      /* once */
     bool fresh;         /* it has computed nothing in its slot */
-    bool no_disk;
+    bool no_fetch;
     byte tokens;
     bool kept;          /* the turn is in the session */
     bool place;         /* counted in the queue's load */
@@ -124,7 +124,7 @@ inline request_end_in_job(x)
     r[x].cancel = false; /* what nobody looks at any more: fewer states */
     r[x].cancel_wanted = false;
     r[x].late = false;
-    r[x].no_disk = false;
+    r[x].no_fetch = false;
     r[x].fresh = false;
     r[x].admitted = false;
     r[x].kept = false;
@@ -263,8 +263,8 @@ inline answer_preempt(x)
 inline run_ready(x)
 {
     if
-    :: !r[x].no_disk ->
-        r[x].no_disk = true;
+    :: !r[x].no_fetch ->
+        r[x].no_fetch = true;
         answer_preempt(x)
     :: true -> r[x].seq = RUNNING
     fi
@@ -370,7 +370,7 @@ inline start(x)
     r[x].admitted = true;
     r[x].fresh = true;
     if
-    :: !r[x].no_disk -> r[x].seq = FETCHING; r[x].fetch = true; r[x].job = QUEUED
+    :: !r[x].no_fetch -> r[x].seq = FETCHING; r[x].fetch = true; r[x].job = QUEUED
     :: true -> r[x].seq = RUNNING
     fi
 }

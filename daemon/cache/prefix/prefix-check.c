@@ -76,6 +76,7 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     f->stats.blocks_host += prefix_host_slot(n) != KV_NO_BLOCK;
     f->stats.blocks_disk += n->on_disk;
     f->stats.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
+    f->stats.states_host += prefix_state_slot(n) != KV_NO_BLOCK;
     f->stats.states_disk += n->state && n->state->on_disk;
     f->full += n->n == KV_BLOCK;
     f->evictable += memory && !n->pins;
@@ -111,7 +112,7 @@ static bool stats_equal(const struct prefix_stats *a, const struct prefix_stats 
 {
     return a->nodes == b->nodes && a->blocks_memory == b->blocks_memory && a->blocks_disk == b->blocks_disk &&
            a->blocks_host == b->blocks_host && a->evictions == b->evictions && a->states_memory == b->states_memory &&
-           a->states_disk == b->states_disk;
+           a->states_host == b->states_host && a->states_disk == b->states_disk;
 }
 
 static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
@@ -122,6 +123,7 @@ static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
     to->blocks_disk += s->blocks_disk;
     to->evictions += s->evictions;
     to->states_memory += s->states_memory;
+    to->states_host += s->states_host;
     to->states_disk += s->states_disk;
 }
 
@@ -143,6 +145,7 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
             own.blocks_host += prefix_host_slot(n) != KV_NO_BLOCK;
             own.blocks_disk += n->on_disk;
             own.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
+            own.states_host += prefix_state_slot(n) != KV_NO_BLOCK;
             own.states_disk += n->state && n->state->on_disk;
         }
     assert(stats_equal(&own, &o->stats));
@@ -187,35 +190,42 @@ static void check_windows(const struct prefix *p)
 
 /* --- recurrent states --- */
 
-/* Checks the list of an owner, and returns how many states it has. */
-static uint64_t check_states_of(const struct prefix *p, const struct prefix_owner *o)
+/* Checks the list of an owner in a tier, and returns how many states it has. */
+static uint64_t check_states_of(const struct prefix *p, const struct prefix_owner *o, enum prefix_tier tier)
 {
+    const struct prefix_state_tier *t = &p->states.tiers[tier];
+    const struct prefix_state_list *list = &o->states[tier];
     const struct prefix_state *before = NULL;
     uint64_t listed = 0;
-    for (const struct prefix_state *s = o->oldest; s; before = s, s = s->newer, listed++) {
+    for (const struct prefix_state *s = list->oldest; s; before = s, s = s->newer, listed++) {
         assert(s->older == before && s->node->state == s && s->node->owner == o);
-        assert(s->block != KV_NO_BLOCK && s->node->block != KV_NO_BLOCK && kv_pool_refs(p->states.pool, s->block) > 0);
-        assert(s->used <= p->clock && (!before || before->used <= s->used));
+        assert(s->blocks[tier] != KV_NO_BLOCK && s->blocks[!tier] == KV_NO_BLOCK);
+        assert(kv_pool_refs(t->pool, s->blocks[tier]) > 0 && s->used <= p->clock);
+        if (tier == PREFIX_MEMORY)
+            assert(s->node->block != KV_NO_BLOCK && (!before || before->used <= s->used));
+        else
+            assert(prefix_node_readable(s->node) || s->node->writing);
     }
-    assert(o->newest == before && listed == o->stats.states_memory);
-    assert(o->in_states.in == (listed ? &p->states.owners : NULL) && (!listed || o->in_states.key == listed));
+    assert(list->newest == before && listed == (tier ? o->stats.states_host : o->stats.states_memory));
+    check_listed(&list->in_owners, &t->owners, listed > 0, listed);
     return listed;
 }
 
 static void check_states(const struct prefix *p)
 {
-    uint64_t listed = 0, files = 0, write = 0;
+    uint64_t listed[PREFIX_TIERS] = {0}, files = 0, write = 0;
     for (uint64_t i = 0; i <= p->uids.mask; i++)
-        for (const struct table_link *l = p->uids.slots[i]; l; l = l->next) listed += check_states_of(p, owner_of(l));
-    assert(listed == p->stats.states_memory);
+        for (const struct table_link *l = p->uids.slots[i]; l; l = l->next)
+            for (enum prefix_tier t = 0; t < PREFIX_TIERS; t++) listed[t] += check_states_of(p, owner_of(l), t);
+    assert(listed[PREFIX_MEMORY] == p->stats.states_memory && listed[PREFIX_HOST] == p->stats.states_host);
     for (uint64_t i = 0; i <= p->ids.mask; i++)
         for (const struct table_link *l = p->ids.slots[i]; l; l = l->next) {
             const struct prefix_node *n = NODE_OF(l, by_id);
             const struct prefix_state *s = n->state;
-            assert(!s == (!p->states.pool || n->n < KV_BLOCK));
+            assert(!s == (!p->states.tiers[PREFIX_MEMORY].pool || n->n < KV_BLOCK));
             if (!s) continue;
             const bool wanted =
-                s->block != KV_NO_BLOCK && s->kind == PREFIX_STATE_TURN && n->on_disk && !s->on_disk && !s->writing;
+                prefix_state_at_hand(n) && s->kind == PREFIX_STATE_TURN && n->on_disk && !s->on_disk && !s->writing;
             assert(s->node == n && !(s->on_disk && s->writing));
             assert(s->write.in == (wanted ? &p->states.write : NULL) && (!wanted || s->write.key == s->used));
             assert(s->file.in == (s->on_disk ? &p->states.files : NULL));

@@ -6,7 +6,7 @@
 
 void prefix_add_host(struct prefix *p, struct kv_pool *pool, prefix_host_fn copy, prefix_evict_fn on_evict, void *ctx)
 {
-    assert(!p->hosts.pool && !p->states.pool && !p->ids.count);
+    assert(!p->hosts.pool && !p->ids.count);
     p->hosts.pool = pool;
     p->hosts.copy = copy;
     p->hosts.on_evict = on_evict;
@@ -47,6 +47,7 @@ static void changed(struct prefix *p, struct prefix_node *n)
 {
     prefix_node_set_bits(n);
     prefix_node_requeue(p, n);
+    prefix_state_requeue(p, n);
 }
 
 /* The node that loses its slot next; NULL: there is none. */

@@ -81,7 +81,7 @@ static struct prefix_owner *owner_make(struct prefix *p, uid_t uid)
     if (!o) return NULL;
     o->uid = uid;
     tree_link_init(&o->in_owners, draw(p));
-    tree_link_init(&o->in_states, draw(p));
+    for (int i = 0; i < PREFIX_TIERS; i++) tree_link_init(&o->states[i].in_owners, draw(p));
     tree_link_init(&o->in_hosts, draw(p));
     table_add(&p->uids, &o->by_uid, uid_hash(p, uid));
     return o;
@@ -93,7 +93,7 @@ static struct prefix_node *node_alloc(const struct prefix *p, const struct items
     struct item_run runs[KV_BLOCK];
     const uint32_t n_runs = t->n_runs ? items_cut(t, runs) : 0;
     const size_t state = sizeof(struct prefix_node) + p->n_windows * sizeof(struct prefix_window);
-    const bool with_state = p->states.pool && t->n == KV_BLOCK;
+    const bool with_state = p->states.tiers[PREFIX_MEMORY].pool && t->n == KV_BLOCK;
     const size_t host = state + (with_state ? sizeof(struct prefix_state) : 0);
     const size_t at = host + (p->hosts.pool ? sizeof(struct prefix_host) : 0);
     struct prefix_node *x = calloc(1, at + n_runs * sizeof(*runs));
@@ -141,7 +141,8 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
 
 static void node_free(struct prefix *p, struct prefix_node *n)
 {
-    assert(!n->queued.evict.in && !n->queued.write.in && !n->queued.disk.in && prefix_host_slot(n) == KV_NO_BLOCK);
+    assert(!n->queued.evict.in && !n->queued.write.in && !n->queued.disk.in && prefix_host_slot(n) == KV_NO_BLOCK &&
+           !prefix_state_at_hand(n));
     tree_take(&n->in_children);
     if (n->n == KV_BLOCK) table_remove(&p->full, &n->by_hash);
     table_remove(&p->ids, &n->by_id);
@@ -153,6 +154,7 @@ static void node_free(struct prefix *p, struct prefix_node *n)
 
 void prefix_node_prune(struct prefix *p, struct prefix_node *n)
 {
+    prefix_state_forget(p, n);
     while (n && !n->n_children && !n->pins && !n->writing && !prefix_node_readable(n) && !prefix_state_filed(n)) {
         struct prefix_node *parent = n->parent;
         if (parent) {

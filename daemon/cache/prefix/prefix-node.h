@@ -28,6 +28,7 @@ enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4, ON_HOST = 8 };
 #define PREFIX_WINDOWS        (KV_GROUPS_MAX - 1)
 #define PREFIX_TAILS          SCORE_CLASSES
 #define PREFIX_QUEUES         (SCORE_CLASSES + 1)
+#define PREFIX_TURN_WORTH     4 /* by which the state at the end of a turn is worth more */
 
 /* A node's block in a group with a window. */
 struct prefix_window {
@@ -50,25 +51,40 @@ struct prefix_window_group {
     uint32_t *refs; /* [blocks of the pool] nodes that have the block */
 };
 
+/* Where a state can be, but for the disk: in one of both at most. */
+enum prefix_tier { PREFIX_MEMORY, PREFIX_HOST, PREFIX_TIERS };
+
 /* A node's recurrent state. */
 struct prefix_state {
     struct prefix_node *node;
-    uint32_t block; /* or KV_NO_BLOCK: in no list */
+    uint32_t blocks[PREFIX_TIERS]; /* of the tiers' pools, or KV_NO_BLOCK; all of them: in no list */
     bool on_disk, writing;
     enum prefix_state_kind kind;
     uint64_t used;                      /* prefix.clock at the last use */
-    struct prefix_state *older, *newer; /* of its node's owner, by last use */
+    struct prefix_state *older, *newer; /* of its owner in its tier, by last use or arrival */
     struct tree_link file, write;       /* in prefix_states.files, prefix_states.write */
+};
+
+/* The states of an owner in a tier. */
+struct prefix_state_list {
+    struct prefix_state *oldest, *newest;
+    struct tree_link in_owners; /* of prefix_state_tier.owners */
+};
+
+struct prefix_state_tier {
+    struct kv_pool *pool; /* NULL: there is none */
+    struct tree owners;   /* that have states here, by their number */
 };
 
 /* The states of all nodes. */
 struct prefix_states {
-    struct kv_pool *pool; /* NULL: the model has none */
+    struct prefix_state_tier tiers[PREFIX_TIERS]; /* without memory, the model has none */
     prefix_evict_fn on_evict;
     void *ctx;
-    struct tree owners; /* that have states in memory, by their number */
-    struct tree files;  /* states on disk by last use; those without KV first */
-    struct tree write;  /* states in memory to write to disk, by last use */
+    prefix_state_copy_fn copy; /* to a slot of host memory */
+    void *copy_ctx;
+    struct tree files; /* states on disk by last use; those without KV first */
+    struct tree write; /* states in memory or host memory to write to disk, by last use */
 };
 
 #define PREFIX_ALL_GROUPS 0xff
@@ -144,12 +160,11 @@ struct prefix_owner {
     struct eviction_score *score;     /* NULL: the uid has too few blocks */
     struct tree evict[PREFIX_QUEUES]; /* evictable leaves by last use: a queue for each class of uses, one for tails */
     struct prefix_window_list windows[PREFIX_WINDOWS];
-    uint64_t window_pass;                 /* of prefix.window_passes: it has nothing more to give in this one */
-    struct tree_link in_owners;           /* of owners with evictable leaves, ordered by blocks in memory */
-    struct prefix_state *oldest, *newest; /* states in memory by last use */
-    struct tree_link in_states;           /* of prefix_states.owners */
-    struct tree hosts;                    /* slots that can be taken from it, by last use */
-    struct tree_link in_hosts;            /* of prefix_hosts.owners */
+    uint64_t window_pass;       /* of prefix.window_passes: it has nothing more to give in this one */
+    struct tree_link in_owners; /* of owners with evictable leaves, ordered by blocks in memory */
+    struct prefix_state_list states[PREFIX_TIERS];
+    struct tree hosts;         /* slots that can be taken from it, by last use */
+    struct tree_link in_hosts; /* of prefix_hosts.owners */
 };
 
 struct prefix {
@@ -295,14 +310,19 @@ struct prefix_node *prefix_window_fit(const struct prefix *p, struct prefix_node
 bool prefix_window_has_all(const struct prefix_node *n, bool disk);
 void prefix_window_fini(struct prefix *p);
 
-/* --- prefix-state.c: recurrent states --- */
+/* --- prefix-state.c, prefix-state-evict.c: recurrent states --- */
 
 /* Sets up the state of a node that is being made, at @state behind it. @priority is any random number. */
 void prefix_state_init(struct prefix_node *n, struct prefix_state *state, uint32_t priority);
-/* The node's state is in memory or on disk. */
+/* The node's state is in memory or host memory. */
+static inline bool prefix_state_at_hand(const struct prefix_node *n)
+{
+    return prefix_state_block(n) != KV_NO_BLOCK || prefix_state_slot(n) != KV_NO_BLOCK;
+}
+/* The same, or it is on disk. */
 static inline bool prefix_state_readable(const struct prefix_node *n)
 {
-    return n->state && (n->state->block != KV_NO_BLOCK || n->state->on_disk);
+    return prefix_state_at_hand(n) || prefix_state_on_disk(n);
 }
 /* The node's state is on disk or is being written, so that the node stays. */
 static inline bool prefix_state_filed(const struct prefix_node *n)
@@ -311,11 +331,19 @@ static inline bool prefix_state_filed(const struct prefix_node *n)
 }
 /* Moves the state into the queues that the node and the state ask for, and out of the others. */
 void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
-/* Shortens the match to one that ends with a state; @end is the last full node, in memory or on disk, @n tokens from
- * the root. */
+/* The state is in this tier from now on, as its owner's most recently used one; it is in no other. Takes over the
+ * reference on @block. */
+void prefix_state_put(struct prefix *p, struct prefix_state *s, enum prefix_tier tier, uint32_t block);
+/* Removes the state from the tier, if it is there. */
+void prefix_state_take(struct prefix *p, struct prefix_state *s, enum prefix_tier tier);
+/* Shortens the match to one that ends with a state; @end is the last full node that is readable, @n tokens from the
+ * root. */
 void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t n);
-/* The node's state leaves memory, @alone or with its node; it may be written to disk. */
+/* The node's state leaves memory, @alone or with its node, whose KV may be in host memory already: it is kept there
+ * too, or may be written to disk. */
 void prefix_state_leave(struct prefix *p, struct prefix_node *n, bool alone);
+/* Frees the slot of the node's state if the node has no KV any more, and will have none. */
+void prefix_state_forget(struct prefix *p, struct prefix_node *n);
 
 /* --- prefix-host.c: nodes in host memory --- */
 

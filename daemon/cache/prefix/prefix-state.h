@@ -7,13 +7,15 @@
  * node with a state; a partial node is never of use.
  *
  * A state in memory belongs to a node in memory and leaves memory with it, or alone. Pins do not keep it, because it is
- * copied when it is used. On disk it has a file of its own, which is of use only with the KV of its node.
+ * copied when it is used. With a device, it is kept in host memory then, in a slot of its own, as long as the node has
+ * KV anywhere; it is never in both. On disk it has a file of its own, which is of use only with the KV of its node.
  *
  * A state is large, so that there are few. A sequence takes more of them than are kept for long: prefix_state_thin
  * keeps those of a chain whose distances from its end grow geometrically. Without room, prefix_state_evict takes from
  * the uid with most states the one of least worth among its least recently used ones: the tokens to compute again
  * without it, for each unit of time since its last use. One with a file is worth less, the end of a turn more. A state
- * whose block somebody else holds too is the last of its uid to go, because that makes no block free.
+ * whose block somebody else holds too is the last of its uid to go, because that makes no block free. Slots of host
+ * memory are taken back in the same way.
  */
 #include "daemon/cache/prefix/prefix.h"
 
@@ -30,14 +32,25 @@ enum prefix_state_kind {
  * node, and is worth a file but has none. */
 void prefix_add_states(struct prefix *p, struct kv_pool *pool, prefix_evict_fn on_evict, void *ctx);
 
+/* Copies the state in block info->state to @slot. False: it cannot be copied. It must not call the index. */
+typedef bool (*prefix_state_copy_fn)(void *ctx, const struct prefix_info *info, uint32_t slot);
+
+/* States that leave memory are kept in the slots of @pool from now on, which must outlive the index. @on_evict of
+ * prefix_add_states is called for those that cannot be, or leave it. Before any node. */
+void prefix_add_state_slots(struct prefix *p, struct kv_pool *pool, prefix_state_copy_fn copy, void *ctx);
+/* What the slots have is lost, of which @slots [slots of the pool] is true: their states are gone. */
+void prefix_state_slots_lost(struct prefix *p, const bool *slots);
+
 /* The block of the node's state, or KV_NO_BLOCK: none is in memory. */
 uint32_t prefix_state_block(const struct prefix_node *n);
+/* Its slot in host memory, or KV_NO_BLOCK: none is there. */
+uint32_t prefix_state_slot(const struct prefix_node *n);
 bool prefix_state_on_disk(const struct prefix_node *n);
 
 /* Gives the full node in memory the state in @block, on which the index takes a reference; it is the most recently used
  * one. False: it has one already, with the same bits, which takes over @kind if that is PREFIX_STATE_TURN. */
 bool prefix_state_attach(struct prefix *p, struct prefix_node *n, uint32_t block, enum prefix_state_kind kind);
-/* Removes the node's state from memory, if it has one there. */
+/* Removes the node's state from memory and host memory, if it has one there. */
 void prefix_state_drop(struct prefix *p, struct prefix_node *n);
 /* The same, unless it is a PREFIX_STATE_TURN: a later state of the chain replaces it. */
 void prefix_state_replace(struct prefix *p, struct prefix_node *n);
@@ -59,7 +72,7 @@ uint32_t prefix_state_evict(struct prefix *p, uint32_t states);
  * last use, the least recent first, after those of prefix_disk_add. 0; 1: there is no such node (with the same parent,
  * tokens and namespace), or it has a state. */
 int prefix_state_disk_add(struct prefix *p, const struct prefix_info *info);
-/* As prefix_disk_begin_write: selects a state in memory that is not on disk, while its node is. */
+/* As prefix_disk_begin_write: selects a state in memory or host memory that is not on disk, while its node is. */
 bool prefix_state_begin_write(struct prefix *p, bool newest, struct prefix_info *out);
 /* There is such a state. */
 bool prefix_states_to_write(const struct prefix *p);

@@ -166,7 +166,7 @@ void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, stru
     out->n_known = out->n + (on + common > out->n_partial ? on + common : out->n_partial);
     out->miss = miss_of(p, at, &items, common);
     if (p->n_windows) fit(p, out, at, out->n + on, nearest, common);
-    if (p->states.pool) prefix_state_fit(out, at, all - items.n);
+    if (p->states.tiers[PREFIX_MEMORY].pool) prefix_state_fit(out, at, all - items.n);
 }
 
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
@@ -200,6 +200,7 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .block = n->block,
         .blocks = {n->block},
         .state = prefix_state_block(n),
+        .state_slot = prefix_state_slot(n),
         .slot = prefix_host_slot(n),
         .used = n->used,
         .on_disk = n->on_disk && !n->writing,

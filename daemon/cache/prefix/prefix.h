@@ -62,7 +62,7 @@ struct prefix_info {
     uint32_t n_runs;
     uint32_t block;                 /* the id in the pool, or KV_NO_BLOCK */
     uint32_t blocks[KV_GROUPS_MAX]; /* of each group; [0] is @block. KV_NO_BLOCK too beyond the last group */
-    uint32_t state;                 /* its recurrent state's block, or KV_NO_BLOCK */
+    uint32_t state, state_slot;     /* its recurrent state's block and slot (prefix-state.h), or KV_NO_BLOCK */
     uint32_t slot;                  /* in host memory (prefix-host.h), or KV_NO_BLOCK: it has none */
     uint64_t used;                  /* the index's clock at the last use, to compare with other nodes; not on disk */
     bool on_disk;
@@ -141,8 +141,8 @@ struct prefix_match {
     uint32_t n_partial;          /* 0 … 31: a child with 32 would be @node */
     uint32_t n_disk;  /* tokens after @n that memory, host memory and disk have, when more than @n_partial; else 0 */
     uint32_t n_known; /* tokens of which one of them has the KV of group 0 */
-    struct prefix_node *state; /* with recurrent states: the node n + n_disk tokens from the root, whose state only the
-                                * disk has; NULL: the state of @node is in memory, or there is none */
+    struct prefix_node *state; /* with recurrent states: the node n + n_disk tokens from the root, whose state only
+                                * host memory or the disk has; NULL: that of @node is in memory, or there is none */
     enum prefix_miss miss;     /* why n + max(n_partial, n_disk) is less than the number of tokens. The index remembers
                                 * the most recent evictions of full blocks only. */
 };
@@ -251,7 +251,7 @@ void prefix_disk_removed(struct prefix *p, struct prefix_id id);
 struct prefix_stats {
     uint64_t nodes, blocks_memory, blocks_host, blocks_disk; /* blocks_host: slots */
     uint64_t evictions;                                      /* blocks evicted from memory since the start */
-    uint64_t states_memory, states_disk;
+    uint64_t states_memory, states_host, states_disk;
 };
 
 /* Copies the statistics of @uid into *out; (uid_t)-1: of all uids. */

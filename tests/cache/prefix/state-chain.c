@@ -1,21 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/cache/prefix/state-chain.h"
+#include "daemon/cache/prefix/prefix-host.h"
 
 static bool evicting(void *ctx, const struct prefix_info *info)
 {
     struct chain *c = ctx;
     c->left = *info;
     c->evicted++;
-    assert_int_not_equal(info->state, KV_NO_BLOCK);
+    assert_true((info->state != KV_NO_BLOCK) != (info->state_slot != KV_NO_BLOCK));
     return c->write;
 }
 
-int chain_setup(void **state)
+static bool copy(void *ctx, const struct prefix_info *info, uint32_t slot)
+{
+    struct chain *c = ctx;
+    assert_true(info->state != KV_NO_BLOCK && info->state_slot == KV_NO_BLOCK);
+    c->copies++;
+    if (!c->broken) c->copied[slot] = info->id;
+    return !c->broken;
+}
+
+/* All blocks that are evicted are kept. */
+static bool copy_block(void *ctx, const struct prefix_info *info, uint8_t groups, uint32_t slot)
+{
+    return true;
+}
+
+static int setup(void **state, bool host)
 {
     static struct chain c;
     c = (struct chain){0};
     fixture_init(&c.rig, 4 * CHAIN);
     assert_int_equal(kv_pool_new(&c.pool, STATES), 0);
+    if (host) {
+        assert_int_equal(kv_pool_new(&c.hosts, 2 * CHAIN), 0);
+        assert_int_equal(kv_pool_new(&c.slots, SLOTS), 0);
+        prefix_add_host(c.rig.p, c.hosts, copy_block, NULL, &c);
+        prefix_add_state_slots(c.rig.p, c.slots, copy, &c);
+    }
     prefix_add_states(c.rig.p, c.pool, evicting, &c);
     for (int i = 0; i < CHAIN; i++) {
         fixture_fill(c.tokens + i * KV_BLOCK, KV_BLOCK, 100 + i);
@@ -27,11 +49,23 @@ int chain_setup(void **state)
     return 0;
 }
 
+int chain_setup(void **state)
+{
+    return setup(state, false);
+}
+
+int chain_setup_host(void **state)
+{
+    return setup(state, true);
+}
+
 int chain_teardown(void **state)
 {
     struct chain *c = *state;
     fixture_fini(&c->rig);
-    kv_pool_free(c->pool); /* asserts that all blocks are free */
+    kv_pool_free(c->pool); /* these assert that all blocks are free */
+    kv_pool_free(c->hosts);
+    kv_pool_free(c->slots);
     return 0;
 }
 

@@ -11,10 +11,15 @@
 
 #define CHAIN  8
 #define STATES 6
+#define SLOTS  4 /* of states in host memory */
 
 struct chain {
     struct fixture rig;
-    struct kv_pool *pool; /* of states */
+    struct kv_pool *pool;           /* of states */
+    struct kv_pool *hosts, *slots;  /* of blocks and of states in host memory; NULL: there is none */
+    struct prefix_id copied[SLOTS]; /* whose state a slot has */
+    unsigned copies;
+    bool broken; /* states are not copied */
     struct prefix_node *nodes[CHAIN];
     int32_t tokens[CHAIN * KV_BLOCK];
     struct prefix_info left; /* of the state that was evicted last */
@@ -24,6 +29,8 @@ struct chain {
 
 /* *state is a struct chain: blocks of uid 1, without states. The end asserts that all blocks are free. */
 int chain_setup(void **state);
+/* The same with host memory. */
+int chain_setup_host(void **state);
 int chain_teardown(void **state);
 
 /* Gives the node, which has none, a state in a free block. */

@@ -8,6 +8,7 @@
 
 #define EVERY_ROW_BYTES (1u << 20) /* of a state, up to which each row of a draft stores one */
 #define NEAR_ROOM       24u        /* saves that are left for others than those at distances */
+#define DISTANCES       8u         /* saves at growing distances before the end of a prompt, at most */
 
 static struct kv_table *table_of(const struct kv_cache *c, struct seq *s)
 {
@@ -142,13 +143,22 @@ static bool add_save(struct kv_cache *c, struct seq *s, uint32_t n, enum prefix_
     return true;
 }
 
+/* The blocks from one state to the next where states are small, 0: they are not. In a pass of @n tokens there are no
+ * more of them than it can store; otherwise those behind them would be missing. */
+static uint32_t stride_of(const struct state_sizes *size, uint32_t n)
+{
+    uint32_t stride = state_stride(size);
+    while (stride && n / KV_BLOCK / stride + DISTANCES > LIVE_STATE_SAVES - NEAR_ROOM) stride *= 2;
+    return stride;
+}
+
 bool live_state_prepare(struct kv_cache *c, struct seq *s, uint32_t n, uint32_t draft, uint32_t shared)
 {
     if (!c->state) return true;
     const uint32_t at = s->kv.n_tokens, known = n - draft;
     const struct state_sizes size = sizes(c);
     const struct state_plan plan = {
-        .prompt = (uint32_t)s->n_prompt, .message = s->live.message, .shared = shared, .stride = state_stride(&size)};
+        .prompt = (uint32_t)s->n_prompt, .message = s->live.message, .shared = shared, .stride = stride_of(&size, n)};
     const bool view = s->context.view; /* positions are not those of the prompt */
     assert(live_state_ready(c, s));
     drop_saves(c, s);

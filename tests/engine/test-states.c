@@ -114,6 +114,21 @@ static void test_found(void **state)
     check_blocks(h);
 }
 
+/* One pass over a whole prompt, as a GPU's, stores states up to its end. */
+static void test_found_after_a_large_pass(void **state)
+{
+    struct harness *h = *state;
+    uint64_t left;
+    h->config.batch_tokens = 2048;
+    harness_start(h);
+    assert_int_equal(both(h, 1, 700, "", 10, &left), 0);
+    assert_true(left > 40 * KV_BLOCK); /* more than those that a pass stores at distances */
+    both(h, 1, 700, " and then", 10, &left);
+    assert_true(left <= 2 * KV_BLOCK + 12);
+    both(h, 1, 670, " or", 10, &left);
+    assert_true(left <= 5 * KV_BLOCK);
+}
+
 /* States alone are evicted: a shorter hit, or none, and the same bits. */
 static void test_evicted_states(void **state)
 {
@@ -402,6 +417,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_found, setup, teardown),
         cmocka_unit_test_setup_teardown(test_found, setup_rare, teardown),
+        cmocka_unit_test_setup_teardown(test_found_after_a_large_pass, setup, teardown),
         cmocka_unit_test_setup_teardown(test_evicted_states, setup, teardown),
         cmocka_unit_test_setup_teardown(test_evicted_states, setup_rare, teardown),
         cmocka_unit_test_setup_teardown(test_small_pool, setup, teardown),

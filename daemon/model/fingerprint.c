@@ -52,6 +52,20 @@ void fingerprint_hex(char out[FINGERPRINT_HEX], const struct fingerprint *f)
     for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", f->bytes[i]);
 }
 
+void fingerprint_of_identity(uint8_t out[16], const struct gguf *g)
+{
+    XXH128_hash_t hash = {0};
+    const struct gguf *part;
+    for (uint32_t i = 0; (part = gguf_part(g, i)); i++) {
+        const struct {
+            XXH128_hash_t before;
+            struct identity id;
+        } x = {hash, identity(gguf_stat(part))};
+        hash = XXH3_128bits(&x, sizeof(x));
+    }
+    XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, hash);
+}
+
 /* --- the record --- */
 
 static void record_name(char out[64], const struct stat *st)

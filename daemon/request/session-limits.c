@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/session-limits.h"
+#include "daemon/model/fingerprint.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
-#include "libcommon/random.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,9 +54,9 @@ static bool passes(int r)
 int sessions_open(struct core *core)
 {
     const struct session_store_config c = limits(core);
-    int r = random_fill(core->model_here, sizeof(core->model_here));
-    if (r < 0) return r;
+    fingerprint_of_identity(core->model_here, core->model.gguf);
     if (c.dir) {
+        int r;
         /* The previous daemon may still be writing. */
         for (int i = 0; (r = session_store_open(&core->sessions, BYTES_MAX, &c)) == -EBUSY; i++) {
             if (i == LOCK_TRIES || quits(core)) break;
@@ -66,7 +66,7 @@ int sessions_open(struct core *core)
         if (r == 0 || r == -EBUSY || passes(r)) return r;
         log_warning("sessions are kept only in memory: %s", error_text(r));
     }
-    r = session_store_new(&core->sessions, BYTES_MAX);
+    int r = session_store_new(&core->sessions, BYTES_MAX);
     sessions_limit(core);
     return r;
 }

@@ -9,6 +9,7 @@
 
 struct counts counting;
 bool counting_picks;
+bool counting_unknown;
 int counting_host = -1;
 void (*counting_hook)(uint64_t tokens);
 
@@ -200,7 +201,7 @@ static void keep_weights(struct backend *b, const atomic_bool *stop)
 
 static int fingerprint(const struct backend *b, struct fingerprint *out)
 {
-    return cpu(b)->ops->fingerprint(cpu(b), out);
+    return counting_unknown ? 1 : cpu(b)->ops->fingerprint(cpu(b), out);
 }
 
 static int kv_identity(const struct backend *b, uint8_t out[16])

@@ -25,5 +25,8 @@ extern bool counting_picks;
  * not have it. */
 extern int counting_host;
 
+/* No backend knows its model's fingerprint. */
+extern bool counting_unknown;
+
 /* Of all backends of this type. Read it while no engine runs. */
 extern struct counts counting;

@@ -187,6 +187,41 @@ static void assert_energy(const struct answer *a, double prompt, double token, d
     assert_true(e->saved_j > saved - 1e-6 && e->saved_j < saved + 1e-6);
 }
 
+/* Sessions made before the model's file was hashed keep their tokens over restarts, as long as the file is the same:
+ * their texts may be other tokens. */
+static void test_sessions_of_an_unknown_model(void **state)
+{
+    static const char *const texts[] = {"the first turn", "and the second", "and more"};
+    struct harness *h = *state;
+    struct answer *a, want[3];
+    counting_unknown = true;
+    harness_dirs(h);
+    for (int restarts = 0; restarts < 2; restarts++) {
+        harness_start(h);
+        for (int i = 0; i < 3; i++) {
+            struct proto_request r = harness_user(restarts ? "restarted" : "in one", texts[i]);
+            r.gen.sampling.temperature = 1;
+            r.gen.sampling.seed = 3;
+            r.gen.max_tokens = 40;
+            r.gen.ignore_eos = true;
+            a = harness_run(h, &r);
+            assert_done(a, PROTO_STOP_LENGTH);
+            if (!restarts) {
+                want[i] = answer_take(a);
+                continue;
+            }
+            assert_int_equal(a->last.usage_prompt, want[i].last.usage_prompt);
+            assert_same(&want[i], a);
+            harness_forget(h);
+            harness_stop(h);
+            harness_start(h);
+        }
+        harness_stop(h);
+    }
+    counting_unknown = false;
+    for (int i = 0; i < 3; i++) answer_fini(&want[i]);
+}
+
 static void test_energy_is_shared_by_tokens(void **state)
 {
     struct harness *h = *state;
@@ -240,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_engine_calls_the_chosen_backend, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_a_backend_picks_the_same_tokens, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_sessions_of_an_unknown_model, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_energy_is_shared_by_tokens, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

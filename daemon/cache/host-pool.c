@@ -122,7 +122,8 @@ void host_pool_turn(struct kv_cache *c, bool stepped)
 /* Of @bytes, those for states: their part of the device's memory, with room for one state and one block at least. */
 static uint64_t for_states(const struct kv_cache *c, uint64_t bytes, uint64_t payload, uint64_t state)
 {
-    if (!c->state || payload == 0 || bytes < payload + state) return c->state && payload == 0 ? bytes : 0;
+    if (!c->state || (payload && bytes < payload + state)) return 0;
+    if (payload == 0) return bytes; /* no layer has attention */
     const double states = (double)c->backend->kv_blocks[c->state] * (double)state,
                  blocks = (double)c->backend->kv_blocks[0] * (double)payload;
     const uint64_t part = (uint64_t)((double)bytes * (states / (states + blocks)));

@@ -172,24 +172,6 @@ template <int W, int S, bool M, bool T> struct held {
     static constexpr float zero = 12582912.0f / (float)(1 << shift);
 };
 
-/* @d = @c + sums of codes. */
-template <bool U>
-__device__ static inline void mma_onto(int d[4], const int c[4], const struct two_rows &w, const uint32_t b[2])
-{
-    if (U)
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-            "{%10,%11,%12,%13};"
-            : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-            : "r"(w.top.lo), "r"(w.low.lo), "r"(w.top.hi), "r"(w.low.hi), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]),
-              "r"(c[2]), "r"(c[3]));
-    else
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-            "{%10,%11,%12,%13};"
-            : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-            : "r"(w.top.lo), "r"(w.low.lo), "r"(w.top.hi), "r"(w.low.hi), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]),
-              "r"(c[2]), "r"(c[3]));
-}
-
 /* What a lane has of some blocks: of rows, and operands, scales and sums of tokens. */
 template <int N, int P, int B> struct operands {
     struct two_rows w[B][P];
@@ -226,19 +208,19 @@ __device__ static inline void multiply(int32_t bias, const struct operands<N, P,
     constexpr bool biased = codes_of<W, S, M, T>() == BIASED;
     const uint32_t b = (uint32_t)-bias % 256 * 0x01010101u;
     const int zero[4] = {held::bits, held::bits, held::bits, held::bits};
-    const struct two_rows same = {{b, b}, {b, b}};
+    const struct pair same = {b, b};
 #pragma unroll
     for (uint32_t e = 0; e < N; e++) {
         int base[4];
-        if (biased && !M) mma_onto<false>(base, zero, same, o.x[n][e]);
+        if (biased && !M) mma32_onto<false>(base, zero, same, same, o.x[n][e]);
 #pragma unroll
         for (uint32_t i = 0; i < P; i++) {
             const struct two_rows &w = o.w[n][i];
             if (S != HALVES) {
-                mma_onto<biased>(c[i][e], biased && !M ? base : zero, w, o.x[n][e]);
+                mma32_onto<biased>(c[i][e], biased && !M ? base : zero, w.top, w.low, o.x[n][e]);
                 continue;
             }
-            sums<S>(c[i][e], w.top, w.low, w.up, w.down, o.x[n][e][0], o.x[n][e][1]);
+            sums<S>(c[i][e], w.top, w.low, w.up, w.down, o.x[n][e]);
 #pragma unroll
             for (uint32_t k = 0; k < 4; k++) c[i][e][k] >>= held::shift;
         }

@@ -20,7 +20,7 @@ struct job {
 
 /* The operands of eight tokens. */
 struct acts {
-    uint32_t lo, hi;
+    uint32_t of[2];
 };
 
 /* Those of the tokens from @first of the job on for block @b: zero for tokens that do not exist. */
@@ -28,9 +28,9 @@ __device__ static inline struct acts read_acts(const struct cuda_matmul &a, cons
                                                uint32_t first)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, token = first + lane / 4, t = lane % 4;
-    if (token >= j.tokens) return {0, 0};
+    if (token >= j.tokens) return {{0, 0}};
     const uint32_t *q = (const uint32_t *)(a.x.q + (uint64_t)(j.first + token) * a.k + b * CUDA_WARP);
-    return {q[t], q[t + 4]};
+    return {{q[t], q[t + 4]}};
 }
 
 /* What a lane reads of the weights of some blocks, the scales being those of row lane % 16. */
@@ -95,7 +95,7 @@ __device__ static inline void few_block(const struct cuda_matmul &a, const struc
 #pragma unroll
     for (uint32_t n = 0; n < N; n++) {
         int c[4];
-        sums<S>(c, first, last, up, down, x[n].lo, x[n].hi);
+        sums<S>(c, first, last, up, down, x[n].of);
         put_sums<S, M>(a, j, s, b, i, n * 8, c, up, down);
     }
     if (lane < CUDA_ROWS) {

@@ -230,11 +230,26 @@ __device__ static inline struct scale scale_of(const struct cuda_form &f, const 
 
 /* --- tensor cores: exact sums of int8 products --- */
 
-__device__ static inline void mma32(int c[4], struct pair top, struct pair low, uint32_t b0, uint32_t b1)
+/* @d = @from + the sums of 32 columns. @type: of the weights' operands. */
+#define MMA32(type, from, ...)                                                                                         \
+    asm("mma.sync.aligned.m16n8k32.row.col.s32." type ".s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " from ";"       \
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])                                                               \
+        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b[0]), "r"(b[1]), __VA_ARGS__)
+
+__device__ static inline void mma32(int d[4], const struct pair &top, const struct pair &low, const uint32_t b[2])
 {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b0), "r"(b1), "r"(0));
+    MMA32("s8", "{%10,%10,%10,%10}", "r"(0));
+}
+
+/* The same with @c added. U: the codes of the weights are unsigned. */
+template <bool U>
+__device__ static inline void mma32_onto(int d[4], const int c[4], const struct pair &top, const struct pair &low,
+                                         const uint32_t b[2])
+{
+    if (U)
+        MMA32("u8", "{%10,%11,%12,%13}", "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+    else
+        MMA32("s8", "{%10,%11,%12,%13}", "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
 __device__ static inline void mma16(int c[4], uint32_t top, uint32_t low, uint32_t b)
@@ -247,15 +262,15 @@ __device__ static inline void mma16(int c[4], uint32_t top, uint32_t low, uint32
 /* isum of the rows r and r + 8 (factors @top and @low) and the tokens 2t and 2t + 1: c[0], c[1], and c[2], c[3]. */
 template <int S>
 __device__ static inline void sums(int c[4], struct pair a, struct pair b, const struct scale &top,
-                                   const struct scale &low, uint32_t x0, uint32_t x1)
+                                   const struct scale &low, const uint32_t x[2])
 {
     if (S != HALVES) {
-        mma32(c, a, b, x0, x1);
+        mma32(c, a, b, x);
         return;
     }
     int first[4], last[4];
-    mma16(first, a.lo, b.lo, x0);
-    mma16(last, a.hi, b.hi, x1);
+    mma16(first, a.lo, b.lo, x[0]);
+    mma16(last, a.hi, b.hi, x[1]);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const struct scale &s = i < 2 ? top : low;

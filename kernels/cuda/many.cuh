@@ -29,14 +29,6 @@ __device__ static inline void read_tokens(const uint8_t (*q)[CODES], uint32_t j,
                  : "memory");
 }
 
-/* The same with unsigned codes, and with @x added. */
-__device__ static inline void mma32u(int c[4], struct pair top, struct pair low, uint32_t b0, uint32_t b1, int4 x)
-{
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(top.lo), "r"(low.lo), "r"(top.hi), "r"(low.hi), "r"(b0), "r"(b1), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w));
-}
-
 /* One panel of a block. */
 struct operand {
     struct pair top, low;
@@ -48,12 +40,13 @@ template <int S, bool M, bool T>
 __device__ static inline void isum(int c[4], const struct operand &o, const uint32_t q[2], int4 x)
 {
     if (is_unsigned<S, T>) {
-        mma32u(c, o.top, o.low, q[0], q[1], x);
+        const int from[4] = {x.x, x.y, x.z, x.w};
+        mma32_onto<true>(c, from, o.top, o.low, q);
         return;
     }
     struct scale top, low;
     top.sub[0] = o.f[0].sub[0], top.sub[1] = o.f[0].sub[1], low.sub[0] = o.f[1].sub[0], low.sub[1] = o.f[1].sub[1];
-    sums<S>(c, o.top, o.low, top, low, q[0], q[1]);
+    sums<S>(c, o.top, o.low, top, low, q);
 }
 
 /* What is behind isum: nothing, scales times sums, or sums of halves. */

@@ -7,7 +7,7 @@
  * where a CTA has fewer panels than matmul-hold.cu needs. Grid: (CTAs, tokens / 8 N, rounded up); CUDA_SPLIT_THREADS
  * threads; shared memory: fit_split() of daemon/backend/cuda/products.c. Of sm_90 alone.
  */
-#include "kernels/cuda/operands.cuh"
+#include "kernels/cuda/form.cuh"
 #include "kernels/cuda/ring.cuh"
 
 #define WARPS  CUDA_SPLIT_WARPS  /* that sum */
@@ -81,6 +81,26 @@ __device__ static inline void copy_tokens(const struct cuda_matmul &a, const str
 
 /* --- sums --- */
 
+__device__ static inline struct raw choose(bool first, const struct raw &a, const struct raw &b)
+{
+    return {first ? a.a : b.a, first ? a.b : b.b, first ? a.c : b.c, first ? a.d : b.d};
+}
+
+/* The lane's operands of a block: the words of a warp's load lie in different banks. */
+template <int W, int S, bool T>
+__device__ static inline void read_pairs(const struct cuda_form &f, const uint8_t *codes, struct pair &top,
+                                         struct pair &low)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4, other = t / 2 * 8;
+    const struct raw a = read_raw<W, true>(f, codes, row + other, t),
+                     b = read_raw<W, true>(f, codes, row + 8 - other, t);
+    const struct raw x = choose(t < 2, a, b), y = choose(t < 2, b, a);
+    if (!T && S != HALVES) /* codes with their biases */
+        top = decode_unsigned<W>(x, t), low = decode_unsigned<W>(y, t);
+    else
+        top = decode<W, T>(f, x, t), low = decode<W, T>(f, y, t);
+}
+
 /* The exact sums of a block for N groups of eight tokens, and the scales of its rows. */
 template <int N> struct sums_of_block {
     int c[N][4];
@@ -93,7 +113,8 @@ __device__ static inline void sum_block(const struct cuda_form &f, const struct 
                                         uint32_t b, struct sums_of_block<N> &o)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, row = lane / 4, t = lane % 4;
-    const uint32_t bias = (uint32_t)-f.bias % 256 * 0x01010101u;
+    const uint32_t less = (uint32_t)-f.bias % 256 * 0x01010101u;
+    const struct pair bias = {less, less};
     struct pair top, low;
     read_pairs<W, S, T>(f, p.codes, top, low);
     o.own = scale_of<S, M, true>(f, p, lane % CUDA_ROWS);
@@ -104,11 +125,11 @@ __device__ static inline void sum_block(const struct cuda_form &f, const struct 
         const uint32_t v[2] = {q[t], q[t + 4]};
 #pragma unroll
         for (uint32_t k = 0; k < 4; k++) o.c[n][k] = 0;
-        if (!T && !M && S != HALVES) mma32(o.c[n], {bias, bias}, {bias, bias}, v[0], v[1]);
+        if (!T && !M && S != HALVES) mma32(o.c[n], bias, bias, v);
         if (!T && S != HALVES)
-            mma_codes(o.c[n], top, low, v);
+            mma32_onto<true>(o.c[n], o.c[n], top, low, v);
         else
-            sums<S>(o.c[n], top, low, o.up, o.down, v[0], v[1]);
+            sums<S>(o.c[n], top, low, o.up, o.down, v);
     }
 }
 
@@ -162,8 +183,7 @@ __device__ static inline void sum_all(const struct cuda_split &a, const struct s
                 if (b + j * WARPS + warp < to)
                     put_block<S, M, N>(x, b + j * WARPS + warp, j * WARPS + warp, o[j],
                                        x.stages + stage_at.slot * stage<S, M, N>::size);
-            __syncwarp();
-            if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&ready[stage_at.slot]);
+            warp_arrive(&ready[stage_at.slot]);
             advance(a.stages, stage_at);
         }
         if (fetched < all) {
@@ -221,8 +241,7 @@ __device__ static inline void add_all(const struct cuda_split &a, const struct s
 #pragma unroll
                 for (uint32_t e = 0; e < 8; e++) add_block<S, M, N>(x, from, j + e, b + j + e, row, token, acc);
             for (; j < n; j++) add_block<S, M, N>(x, from, j, b + j, row, token, acc);
-            __syncwarp();
-            if (threadIdx.x % CUDA_WARP == 0) bar_arrive(&taken[at.slot]);
+            warp_arrive(&taken[at.slot]);
             advance(a.stages, at);
         }
 #pragma unroll

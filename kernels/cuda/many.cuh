@@ -3,21 +3,6 @@
 /* Products of quantized types with many tokens, on tensor cores: the work of a CTA (matmul-many.cu, matmul-group.cu). */
 #include "kernels/cuda/stage.cuh"
 
-/* The codes of the rows 2 r and 2 r + 1 of a panel, for lane 4 r + t: operands of the rows r and r + 8. */
-template <int W>
-__device__ static inline void read_two(const struct cuda_form &f, const uint8_t *w, int r, int t, struct raw &top,
-                                       struct raw &low)
-{
-    w += 8 * r;
-    top = low = {0, 0, 0, 0};
-    uint2 a = {}, b = {}, c = {}, d = {};
-    if (W >= 4) a = *(const uint2 *)(w + 64 * t);
-    if (W == 8) b = *(const uint2 *)(w + 64 * t + 256);
-    if (W == 2 || W == 3 || W == 6) c = *(const uint2 *)(w + f.pairs), d = *(const uint2 *)(w + f.pairs + 64);
-    if (W == 3 || W == 5) b = *(const uint2 *)(w + f.bits);
-    top = {a.x, b.x, c.x, d.x}, low = {a.y, b.y, c.y, d.y};
-}
-
 /* The operands of the tokens of eights @e and @e + 1 in block @j of the stage: x[0], x[1], and x[2], x[3]. */
 __device__ static inline void read_tokens(const uint8_t (*q)[CODES], uint32_t j, uint32_t x[4])
 {

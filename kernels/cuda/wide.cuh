@@ -77,20 +77,6 @@ __device__ static inline void operands(const struct cuda_form &f, struct raw x, 
     halves_of(p.hi, by, code[1][row], code[1][row + 2]);
 }
 
-/* Codes of the rows 2 r and 2 r + 1. */
-template <int W>
-__device__ static inline void read_two(const struct cuda_form &f, const uint8_t *w, int r, int t, struct raw &top,
-                                       struct raw &low)
-{
-    uint2 a = {}, b = {}, c = {}, d = {};
-    w += 8 * r;
-    if (W >= 4) a = *(const uint2 *)(w + 64 * t);
-    if (W == 8) b = *(const uint2 *)(w + 64 * t + 256);
-    if (W == 2 || W == 3 || W == 6) c = *(const uint2 *)(w + f.pairs), d = *(const uint2 *)(w + f.pairs + 64);
-    if (W == 3 || W == 5) b = *(const uint2 *)(w + f.bits);
-    top = {a.x, b.x, c.x, d.x}, low = {a.y, b.y, c.y, d.y};
-}
-
 /* Codes of two rows as they lie in the panel. */
 struct raw_codes {
     struct raw of[2];

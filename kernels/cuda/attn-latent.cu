@@ -69,11 +69,10 @@ __device__ static inline void two_keys(const uint8_t *k, uint32_t dim, uint32_t 
 /* The largest of the values of 16 lanes; a NaN is ignored, as in warp_max. */
 __device__ static inline float half_max(float x)
 {
-    int i = __float_as_int(x);
-    i = (i & 0x7fffffff) > 0x7f800000 ? INT32_MIN : i ^ (i >> 31 & 0x7fffffff);
+    int i = order_of(x);
 #pragma unroll
     for (int h = 8; h; h /= 2) i = max(i, __shfl_xor_sync(ALL, i, h));
-    return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
+    return of_order(i);
 }
 
 /* The scores of R rows from @first on and the blocks @b0 and b0 + 1, if there is such: a lane has two keys of one. */

@@ -97,13 +97,22 @@ template <int n> __device__ static inline float fold(float x)
     return x;
 }
 
-/* The largest of a warp's values; a NaN is ignored. The order of floats is that of integers whose sign is extended. */
+/* Integers in the order of floats, those whose sign is extended; a NaN is the least. */
+__device__ static inline int order_of(float x)
+{
+    const int i = __float_as_int(x);
+    return (i & 0x7fffffff) > 0x7f800000 ? INT32_MIN : i ^ (i >> 31 & 0x7fffffff);
+}
+
+__device__ static inline float of_order(int i)
+{
+    return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
+}
+
+/* The largest of a warp's values; a NaN is ignored. */
 __device__ static inline float warp_max(float x)
 {
-    int i = __float_as_int(x);
-    i = (i & 0x7fffffff) > 0x7f800000 ? INT32_MIN : i ^ (i >> 31 & 0x7fffffff);
-    i = __reduce_max_sync(ALL, i);
-    return __int_as_float(i ^ (i >> 31 & 0x7fffffff));
+    return of_order(__reduce_max_sync(ALL, order_of(x)));
 }
 
 /* The code of @x with the scale @d. */

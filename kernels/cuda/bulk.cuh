@@ -70,12 +70,6 @@ __device__ static inline void proxy_fence()
 #endif
 }
 
-/* Copy 16 bytes. */
-__device__ static inline void copy16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
-}
-
 /* The thread arrives at @bar when its copies of 16 bytes have. */
 __device__ static inline void bar_arrive_copied(uint64_t *bar)
 {

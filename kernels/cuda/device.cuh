@@ -46,6 +46,18 @@ __device__ static inline uint32_t shared_at(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+/* Copy 16 bytes to shared memory. */
+__device__ static inline void copy16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
+}
+
+/* Wait for the thread's copies of 16 bytes. */
+__device__ static inline void wait_copies()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 __device__ static inline float fma_(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);

@@ -131,7 +131,7 @@ __device__ static inline void join_all(const struct cuda_merge &a, const struct 
 #pragma unroll 1
         for (uint32_t r = from / a.dim + threadIdx.x / CUDA_WARP; r <= last; r += blockDim.x / CUDA_WARP)
             find_joining(a, seen, x, head + r, r, first, n);
-        if (x.copies) asm volatile("cp.async.wait_all;" ::: "memory");
+        if (x.copies) wait_copies();
         __syncthreads();
         if (x.copies) {
             const float *const at[2] = {x.copies + own[0], x.copies + own[1]};

@@ -149,7 +149,7 @@ __device__ static inline void many(const struct cuda_matmul &a, uint32_t first, 
     scales.write(a, at.stages[0]);
     for (uint32_t b0 = 0, i = 0; b0 < nb; b0 += BLOCKS, i ^= 1) {
         const uint32_t ahead = b0 + BLOCKS;
-        asm volatile("cp.async.wait_all;" ::: "memory");
+        wait_copies();
         __syncthreads(); /* all have the stage, and have left the one that is filled now */
         if (ahead < nb) {
             copy_codes<W, S, M, T, N>(a, at, at.stages[i ^ 1], first, ahead);

@@ -4,7 +4,6 @@
  * would need longer for it than all of attention. One warp for each token (x) and 32 dims (y); heads have a multiple of
  * 32. Tokens of one part have their result.
  */
-#include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/join.cuh"
 
 #define AT_ONCE 64 /* parts */
@@ -22,7 +21,7 @@ __device__ static inline void bring(const struct cuda_merge &a, const float *o, 
 #pragma unroll 4
     for (uint32_t i = lane; i < n; i += CUDA_WARP)
         tops[i] = a.m[(row + i) * a.heads + head], sums[i] = a.l[(row + i) * a.heads + head];
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_copies();
     __syncwarp();
 }
 

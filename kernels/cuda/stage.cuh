@@ -58,11 +58,6 @@ template <int W, int S, bool M, bool T, int N> struct room {
     const uint8_t *panels[PANELS];
 };
 
-__device__ static inline void copy16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
-}
-
 /* Of matrix number @expert of the stack. */
 __device__ static inline const uint8_t *panel_of(const struct cuda_matmul &a, uint32_t panel, uint32_t expert)
 {

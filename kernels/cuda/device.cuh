@@ -85,6 +85,16 @@ __device__ static inline float exp_(float x)
     return x < EXP_MIN ? 0.0f : x <= EXP_MAX ? p : x + __uint_as_float(0x7f800000u); /* a NaN stays one */
 }
 
+__device__ static inline float silu(float x)
+{
+    return x / (1.0f + exp_(-x));
+}
+
+__device__ static inline float gelu(float x)
+{
+    return x / (1.0f + exp_(x * fma_(GELU_B, x * x, GELU_A)));
+}
+
 __device__ static inline float softcap_(float x, float cap)
 {
     float e = exp_(-2.0f * (fabsf(x) / cap));

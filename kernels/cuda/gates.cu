@@ -31,11 +31,6 @@ extern "C" __global__ void cuda_head_gate(const __grid_constant__ struct cuda_he
     put(a.f, a.q, blockIdx.y, a.k, first, y);
 }
 
-__device__ static inline float gelu(float g)
-{
-    return g / (1.0f + exp_(g * fma_(GELU_B, g * g, GELU_A)));
-}
-
 extern "C" __global__ void cuda_layer_gate(const __grid_constant__ struct cuda_layer_gate a)
 {
     begin();

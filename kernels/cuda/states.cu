@@ -4,11 +4,6 @@
 #include "kernels/cuda/norms.cuh"
 #include "kernels/cuda/state-args.h"
 
-__device__ static inline float silu(float x)
-{
-    return x / (1.0f + exp_(-x));
-}
-
 __device__ static inline float softplus(float x)
 {
     const float odd[] = {SOFTPLUS_13, SOFTPLUS_11, SOFTPLUS_9, SOFTPLUS_7, SOFTPLUS_5, SOFTPLUS_3};

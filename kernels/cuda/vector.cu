@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations on rows: join and norm, quantization, activations, logits and the largest of them. */
+#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/vector.cuh"
 
 /* A thread has four columns of a row, and those 4 blockDim further. */
@@ -101,7 +102,7 @@ extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
 extern "C" __global__ void cuda_quantize(const __grid_constant__ struct cuda_gated a)
 {
     begin();
-    const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
+    const uint32_t first = first_of_warp();
     float x[4];
     read4(a.gate + (uint64_t)blockIdx.y * a.k, first + threadIdx.x % CUDA_WARP * 4, a.k, x);
     quantize4(a.q, blockIdx.y, a.k, first, x);
@@ -113,7 +114,7 @@ extern "C" __global__ void cuda_quantize(const __grid_constant__ struct cuda_gat
 extern "C" __global__ void cuda_gated(const __grid_constant__ struct cuda_gated a)
 {
     begin();
-    const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x / CUDA_WARP * CUDA_WARP) * 4;
+    const uint32_t first = first_of_warp();
     const uint32_t i = first + threadIdx.x % CUDA_WARP * 4;
     const uint64_t row = (uint64_t)blockIdx.y * a.k;
     float g[4], u[4] = {0.0f, 0.0f, 0.0f, 0.0f};

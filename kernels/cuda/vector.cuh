@@ -91,9 +91,9 @@ __device__ static inline float activate(uint32_t act, float g)
 {
     switch (act) {
     case SILU:
-        return g / (1.0f + exp_(-g));
+        return silu(g);
     case GELU:
-        return g / (1.0f + exp_(g * fma_(GELU_B, g * g, GELU_A)));
+        return gelu(g);
     case GELU_ERF:
         return g * 0.5f * (1.0f + erf_(g * SQRT_HALF));
     case RELU:

@@ -21,8 +21,8 @@ __device__ static inline struct early read_early(const struct cuda_decode &a, co
     const float *from = (t.sinks ? a.heads.sink_cs : a.heads.cs) + (uint64_t)t.token * a.heads.rot;
     struct early e;
     x.first = t.from;
-    x.begin = t.sinks ? 0 : seen.begin;
-    x.end = t.sinks ? t.to : min(seen.end, t.to);
+    x.begin = begin_of(t, seen);
+    x.end = end_of(t, seen);
     e.one = seen.parts == 1;
     e.own = !t.sinks && t.to == seen.end;
     e.slot = token.pos % CUDA_WARP;

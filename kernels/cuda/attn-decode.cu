@@ -48,7 +48,7 @@ __shared__ static uint64_t copies[BLOCKS], copies_v[BLOCKS];
 template <bool APART>
 __device__ static inline void fetch(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, bytes = APART ? a.kv.half : a.kv.each;
+    const uint32_t n = tile_blocks(t), bytes = APART ? a.kv.half : a.kv.each;
     if (threadIdx.x % CUDA_WARP) return;
     for (uint32_t b = threadIdx.x / CUDA_WARP; b < n; b += blockDim.x / CUDA_WARP) {
         bar_init(&copies[b], 1);
@@ -62,7 +62,7 @@ __device__ static inline void fetch(const struct cuda_attn &a, const struct cuda
 /* V of the tile's blocks, when their K has been read. */
 __device__ static inline void fetch_values(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x)
 {
-    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP, warps = blockDim.x / CUDA_WARP;
+    const uint32_t n = tile_blocks(t), warps = blockDim.x / CUDA_WARP;
     if (1u << x.shift == warps)
         __syncwarp(); /* a warp has computed all scores of its block */
     else

@@ -11,7 +11,7 @@
 __device__ static inline struct steps latent_steps(const struct cuda_attn &a, const struct cuda_tile &t)
 {
     extern __shared__ float4 shared[];
-    const uint32_t n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    const uint32_t n = tile_blocks(t);
     struct steps x;
     x.rows = t.n * a.group;
     x.shift = n > 1 ? 32 - __clz(n - 1) : 0;

@@ -412,8 +412,7 @@ __device__ static inline void load(const struct cuda_attn &a, const struct cuda_
         const float4 x = *(const float4 *)(q + d);
         to.q[d][row] = x.x, to.q[d + 1][row] = x.y, to.q[d + 2][row] = x.z, to.q[d + 3][row] = x.w;
     }
-    if (threadIdx.x < rows)
-        to.seen[row] = make_uint2(t.sinks ? 0 : s.begin, from < row ? 0 : t.sinks ? t.to : min(s.end, t.to));
+    if (threadIdx.x < rows) to.seen[row] = make_uint2(begin_of(t, s), from < row ? 0 : end_of(t, s));
     __syncthreads();
 }
 

@@ -93,7 +93,7 @@ template <int type>
 __device__ static inline void chains(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
                                      uint64_t *copies)
 {
-    const uint32_t blocks = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    const uint32_t blocks = tile_blocks(t);
     if (x.rows % 2)
         chains_of<type, 1>(a, x, copies, blocks);
     else

@@ -122,8 +122,8 @@ __device__ static inline void attend_rows(const struct cuda_attn &a, const struc
         const uint32_t row = min(first + r, n - 1);
         const struct cuda_seen &s = a.seen[t.token + row / a.group];
         x.q[r] = queries + row * ((a.dim + 3) / 4 * 4);
-        x.begin[r] = t.sinks ? 0 : s.begin;
-        x.end[r] = first + r >= n ? 0 : t.sinks ? t.to : min(s.end, t.to);
+        x.begin[r] = begin_of(t, s);
+        x.end[r] = first + r >= n ? 0 : end_of(t, s);
         x.m[r] = NOTHING;
         x.l[r] = 0.0f;
 #pragma unroll

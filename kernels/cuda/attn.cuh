@@ -39,8 +39,8 @@ __device__ static inline void seen_of(const struct cuda_attn &a, const struct cu
     uint32_t begin = x.begin, end = x.end;
     if (!NEAR) {
         const struct cuda_seen &s = a.seen[t.token + row / a.group];
-        begin = t.sinks ? 0 : s.begin;
-        end = t.sinks ? t.to : min(s.end, t.to);
+        begin = begin_of(t, s);
+        end = end_of(t, s);
     }
     visible(begin, end, t.from + b * CUDA_WARP, lo, hi);
 }
@@ -203,7 +203,7 @@ __device__ static inline void leave(const struct cuda_attn &a, const struct cuda
 __device__ static inline struct steps steps_of(const struct cuda_attn &a, const struct cuda_tile &t)
 {
     extern __shared__ float4 shared[];
-    const uint32_t wide = (a.dim + 3) / 4 * 4, rows = t.n * a.group, n = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    const uint32_t wide = (a.dim + 3) / 4 * 4, rows = t.n * a.group, n = tile_blocks(t);
     struct steps x;
     x.rows = rows;
     x.shift = n > 1 ? 32 - __clz(n - 1) : 0;

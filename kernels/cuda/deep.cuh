@@ -54,7 +54,7 @@ template <int dim> struct layout {
 template <int dim> __device__ static inline struct count count_of(const struct cuda_tile &t)
 {
     struct count n;
-    n.blocks = (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+    n.blocks = tile_blocks(t);
     n.pairs = (n.blocks + 1) / 2;
     n.keys = n.pairs * layout<dim>::parts;
     n.all = n.keys + (n.blocks + layout<dim>::blocks - 1) / layout<dim>::blocks;

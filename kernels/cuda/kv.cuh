@@ -40,6 +40,23 @@ template <int type> __device__ static inline float value(const uint8_t *v, uint3
     return (float)((const int8_t *)v)[j * dim + d] * half_(scale[j * kv_groups(dim) + d / CUDA_WARP]);
 }
 
+/* KV blocks of a tile. */
+__device__ static inline uint32_t tile_blocks(const struct cuda_tile &t)
+{
+    return (t.to - t.from + CUDA_WARP - 1) / CUDA_WARP;
+}
+
+/* The positions that a query sees, as far as the tile has them: from begin_of() on, up to end_of(). */
+__device__ static inline uint32_t begin_of(const struct cuda_tile &t, const struct cuda_seen &s)
+{
+    return t.sinks ? 0 : s.begin;
+}
+
+__device__ static inline uint32_t end_of(const struct cuda_tile &t, const struct cuda_seen &s)
+{
+    return t.sinks ? t.to : min(s.end, t.to);
+}
+
 /* The keys [lo, hi) of the block at @pos that a query with the visible positions [begin, end) sees. */
 __device__ static inline void visible(uint32_t begin, uint32_t end, uint32_t pos, uint32_t &lo, uint32_t &hi)
 {

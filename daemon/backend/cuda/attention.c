@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention of a batch: waves of tiles, whose partial results fit into the buffers, and their merge. */
 #include "daemon/backend/cuda/cuda.h"
-#include <stdio.h>
 
 #define THREADS       128
 #define FEW_THREADS   512
@@ -105,10 +104,9 @@ static int find_deep(struct cuda *c)
     if (!c->device.early || c->host->base.config.kv_type != KERN_KV_F16) return 0;
     for (uint32_t i = 0; !r && i < CUDA_DEEP_SIZES * CUDA_PLAIN_SIZES; i++) {
         const uint32_t size = i / CUDA_DEEP_SIZES, k = i % CUDA_DEEP_SIZES, dim = sizes[size].dim;
-        char name[32];
-        snprintf(name, sizeof(name), "cuda_deep_%u_%u", dim, deep_rows[k]);
-        r = cuda_kernel(&c->device, &c->kern.deep[size][k], name,
-                        CUDA_DEEP_SHARED(dim, deep_rows[k], deep_slots(dim, deep_rows[k], 1)));
+        r = cuda_kernel_of(&c->device, &c->kern.deep[size][k],
+                           CUDA_DEEP_SHARED(dim, deep_rows[k], deep_slots(dim, deep_rows[k], 1)), "cuda_deep_%u_%u",
+                           dim, deep_rows[k]);
     }
     return r;
 }
@@ -125,32 +123,23 @@ int cuda_find_attention(struct cuda *c)
                    few = few_floats(least, wide, KV_SEGMENT / KV_BLOCK) * sizeof(float),
                    any = any_floats(rows, wide, 8) * sizeof(float);
     const char *type = kern_kv_name(c->host->base.config.kv_type);
-    char name[48];
-    snprintf(name, sizeof(name), "cuda_attn_few_%s", type);
-    int r = cuda_kernel(&c->device, &c->kern.attn_few, name, few);
-    if (!r && c->host->slopes) r = cuda_kernel(&c->device, &c->kern.alibi, "cuda_attn_alibi", few);
-    snprintf(name, sizeof(name), "cuda_decode_%s", type);
-    if (!r) r = cuda_kernel(&c->device, &c->kern.decode, name, few);
-    snprintf(name, sizeof(name), "cuda_near_%s", type);
-    if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.near, name, CUDA_NEAR_SHARED);
-    snprintf(name, sizeof(name), "cuda_apart_%s", type);
-    if (!r && c->device.early) r = cuda_kernel(&c->device, &c->kern.apart, name, CUDA_NEAR_SHARED);
-    for (uint32_t i = 0; !r && c->device.early && i < CUDA_PLAIN_SIZES; i++) {
-        snprintf(name, sizeof(name), "cuda_plain_%s_%u", type, sizes[i].dim);
-        r = cuda_kernel(&c->device, &c->kern.plain[i], name, CUDA_NEAR_SHARED);
-    }
+    const struct cuda_device *d = &c->device;
+    int r = cuda_kernel_of(d, &c->kern.attn_few, few, "cuda_attn_few_%s", type);
+    if (!r && c->host->slopes) r = cuda_kernel(d, &c->kern.alibi, "cuda_attn_alibi", few);
+    if (!r) r = cuda_kernel_of(d, &c->kern.decode, few, "cuda_decode_%s", type);
+    if (!r && d->early) r = cuda_kernel_of(d, &c->kern.near, CUDA_NEAR_SHARED, "cuda_near_%s", type);
+    if (!r && d->early) r = cuda_kernel_of(d, &c->kern.apart, CUDA_NEAR_SHARED, "cuda_apart_%s", type);
+    for (uint32_t i = 0; !r && d->early && i < CUDA_PLAIN_SIZES; i++)
+        r = cuda_kernel_of(d, &c->kern.plain[i], CUDA_NEAR_SHARED, "cuda_plain_%s_%u", type, sizes[i].dim);
     if (!r) r = find_deep(c);
     for (uint32_t i = 0; !r && i < CUDA_ATTN_SIZES; i++) {
-        const uint32_t dim = sizes[i].dim;
-        snprintf(name, sizeof(name), "cuda_attn_%s_%u", type, sizes[i].lanes);
-        r = cuda_kernel(&c->device, &c->kern.attn[i], name, any);
-        snprintf(name, sizeof(name), "cuda_attn_some_%s_%u", type, dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_some[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim));
-        snprintf(name, sizeof(name), "cuda_attn_capped_%s_%u", type, dim);
-        if (!r) r = cuda_kernel(&c->device, &c->kern.attn_capped[i], name, CUDA_ATTN_SHARED(SOME_ROWS, dim));
+        const uint32_t dim = sizes[i].dim, some = CUDA_ATTN_SHARED(SOME_ROWS, dim);
+        r = cuda_kernel_of(d, &c->kern.attn[i], any, "cuda_attn_%s_%u", type, sizes[i].lanes);
+        if (!r) r = cuda_kernel_of(d, &c->kern.attn_some[i], some, "cuda_attn_some_%s_%u", type, dim);
+        if (!r) r = cuda_kernel_of(d, &c->kern.attn_capped[i], some, "cuda_attn_capped_%s_%u", type, dim);
         if (r || !sizes[i].rows) continue;
-        snprintf(name, sizeof(name), "cuda_attn_many_%s_%u", type, dim);
-        r = cuda_kernel(&c->device, &c->kern.attn_many[i], name, CUDA_ATTN_SHARED(sizes[i].rows, dim));
+        r = cuda_kernel_of(d, &c->kern.attn_many[i], CUDA_ATTN_SHARED(sizes[i].rows, dim), "cuda_attn_many_%s_%u", type,
+                           dim);
     }
     return r;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cuda/device.h"
 #include "libcommon/error.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +177,16 @@ int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, 
     if (!e && shared > 48 << 10)
         e = d->driver->cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
     return cuda_result(d, e, name);
+}
+
+int cuda_kernel_of(const struct cuda_device *d, CUfunction *out, unsigned shared, const char *format, ...)
+{
+    char name[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof(name), format, args);
+    va_end(args);
+    return cuda_kernel(d, out, name, shared);
 }
 
 int cuda_launch(const struct cuda_device *d, CUfunction f, struct cuda_grid grid, const void *args)

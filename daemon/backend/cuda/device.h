@@ -68,8 +68,11 @@ int cuda_wait_mark(const struct cuda_device *d, unsigned i);
 /* Let the stream wait for the work before mark @i of another device. */
 int cuda_follow(const struct cuda_device *d, const struct cuda_device *other, unsigned i);
 
-/* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. */
+/* A kernel, by name. @shared: the most dynamic shared memory that a launch will use, or 0. cuda_kernel_of: by a name of
+ * less than 64 characters that @format gives. */
 int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, unsigned shared);
+int cuda_kernel_of(const struct cuda_device *d, CUfunction *out, unsigned shared, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #define CUDA_ALL_SHARED (227u << 10) /* shared memory of a multiprocessor of sm_90 */
 

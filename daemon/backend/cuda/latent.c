@@ -5,7 +5,6 @@
  */
 #include "daemon/backend/cuda/cuda.h"
 #include "kernels/cuda/latent-args.h"
-#include <stdio.h>
 
 #define THREADS     256
 #define WARPS       8
@@ -38,10 +37,9 @@ static unsigned attn_bytes(const struct hparams *s)
 int cuda_find_latent(struct cuda *c)
 {
     const struct hparams *s = &c->host->base.hparams;
-    char name[48];
     if (!s->mla.kv_rank) return 0;
-    snprintf(name, sizeof(name), "cuda_attn_latent_%s", kern_kv_name(c->host->base.config.kv_type));
-    int r = cuda_kernel(&c->device, &c->kern.latent.attn, name, attn_bytes(s));
+    int r = cuda_kernel_of(&c->device, &c->kern.latent.attn, attn_bytes(s), "cuda_attn_latent_%s",
+                           kern_kv_name(c->host->base.config.kv_type));
     if (!r) r = cuda_kernel(&c->device, &c->kern.latent.heads, "cuda_latent_heads", 0);
     if (!r) r = cuda_kernel(&c->device, &c->kern.latent.join, "cuda_latent_join", 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_tile_kinds(&c->device, &c->kern.kinds[t], (enum kern_type)t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cuda/products.h"
 #include "kernels/panel.h"
-#include <stdio.h>
 #include <string.h>
 
 #define ONE_SHARED     (216u << 10) /* most shared memory of cuda_one_* */
@@ -24,13 +23,16 @@
 #define FLOAT_TOKENS   16
 #define WIDE_SHARED    (226u << 10)
 
-/* The name of a kind of type in kernels/cuda/form.cuh: w, the width, and letters for the rest. */
-static void name_kind(char *name, size_t size, const char *which, const struct panel_form *f)
+/* The kernel @which of a kind of type in kernels/cuda/form.cuh, whose name is w, the width, and letters for the rest.
+ */
+static int find_kind(const struct cuda_device *d, CUfunction *out, const char *which, const struct panel_form *f,
+                     unsigned shared)
 {
     static const char *const scales[] = {
         [PANEL_PLAIN] = "", [PANEL_SUB] = "s", [PANEL_HALVES] = "h", [PANEL_E8M0] = "e"};
     const char *table = f->table && f->scales != PANEL_E8M0 ? "t" : "";
-    snprintf(name, size, "cuda_%s_w%u%s%s%s", which, f->width, scales[f->scales], f->m ? "m" : "", table);
+    return cuda_kernel_of(d, out, shared, "cuda_%s_w%u%s%s%s", which, f->width, scales[f->scales], f->m ? "m" : "",
+                          table);
 }
 
 static struct cuda_form form_of(const struct panel_form *f)
@@ -57,40 +59,27 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
 {
     static const char *const floats[] = {
         [KERN_F32] = "cuda_float_f32", [KERN_F16] = "cuda_float_f16", [KERN_BF16] = "cuda_float_bf16"};
+    static const char *const batches[] = {"eight", "sixteen", "double"};
     const struct panel_form *f = &panel_forms[type];
-    char name[48];
     *out = (struct cuda_kind){0};
     if (!kern_type_quantized(type)) return cuda_kernel(d, &out->few, floats[type], 0);
     out->form = form_of(f);
-    name_kind(name, sizeof(name), "few", f);
-    int r = cuda_kernel(d, &out->few, name, 0);
-    name_kind(name, sizeof(name), "one", f);
-    if (!r && d->early) r = cuda_kernel(d, &out->one, name, ONE_SHARED);
-    if (!r && d->early && cuda_can_mix(out->form.kind)) r = cuda_kernel(d, &out->two, "cuda_two", ONE_SHARED);
-    static const char *const batches[] = {"eight", "sixteen", "double"};
-    for (size_t i = 0; !r && d->early && i < 3; i++) {
-        name_kind(name, sizeof(name), batches[i], f);
-        r = cuda_kernel(d, &out->batch[i], name, BATCH_SHARED);
-    }
-    name_kind(name, sizeof(name), "half", f);
-    if (!r && d->early) r = cuda_kernel(d, &out->half, name, WIDE_SHARED);
-    name_kind(name, sizeof(name), "wide", f);
-    if (!r && d->early) r = cuda_kernel(d, &out->wide, name, WIDE_SHARED);
-    for (size_t i = 0; !r && d->early && i < 2; i++) {
-        name_kind(name, sizeof(name), i ? "split16" : "split8", f);
-        r = cuda_kernel(d, &out->split[i], name, BATCH_SHARED);
-        name_kind(name, sizeof(name), i ? "hold16" : "hold8", f);
-        if (!r) r = cuda_kernel(d, &out->hold[i], name, BATCH_SHARED);
-    }
-    name_kind(name, sizeof(name), "several", f);
-    if (!r) r = cuda_kernel(d, &out->several, name, SEVERAL_SHARED);
-    name_kind(name, sizeof(name), "some", f);
-    if (!r) r = cuda_kernel(d, &out->some, name, CUDA_MANY_SHARED(f->width, SOME_TOKENS));
-    name_kind(name, sizeof(name), "many", f);
     out->width = f->width;
     out->halves = f->scales == PANEL_HALVES;
     out->many_threads = f->scales == PANEL_HALVES ? 256 : 128;
-    return r ? r : cuda_kernel(d, &out->many, name, CUDA_MANY_SHARED(f->width, MANY_TOKENS));
+    int r = find_kind(d, &out->few, "few", f, 0);
+    if (!r && d->early) r = find_kind(d, &out->one, "one", f, ONE_SHARED);
+    if (!r && d->early && cuda_can_mix(out->form.kind)) r = cuda_kernel(d, &out->two, "cuda_two", ONE_SHARED);
+    for (size_t i = 0; !r && d->early && i < 3; i++) r = find_kind(d, &out->batch[i], batches[i], f, BATCH_SHARED);
+    if (!r && d->early) r = find_kind(d, &out->half, "half", f, WIDE_SHARED);
+    if (!r && d->early) r = find_kind(d, &out->wide, "wide", f, WIDE_SHARED);
+    for (size_t i = 0; !r && d->early && i < 2; i++) {
+        r = find_kind(d, &out->split[i], i ? "split16" : "split8", f, BATCH_SHARED);
+        if (!r) r = find_kind(d, &out->hold[i], i ? "hold16" : "hold8", f, BATCH_SHARED);
+    }
+    if (!r) r = find_kind(d, &out->several, "several", f, SEVERAL_SHARED);
+    if (!r) r = find_kind(d, &out->some, "some", f, CUDA_MANY_SHARED(f->width, SOME_TOKENS));
+    return r ? r : find_kind(d, &out->many, "many", f, CUDA_MANY_SHARED(f->width, MANY_TOKENS));
 }
 
 /* Bytes of shared memory that cuda_few_* needs for a block of columns: sums of all outputs, scales of all rows, and for
@@ -453,12 +442,9 @@ int cuda_tile_kinds(const struct cuda_device *d, struct cuda_kind *out, enum ker
     static const char *const floats[] = {
         [KERN_F32] = "cuda_tiles16_f32", [KERN_F16] = "cuda_tiles16_f16", [KERN_BF16] = "cuda_tiles16_bf16"};
     const struct panel_form *f = &panel_forms[type];
-    char name[48];
     if (!kern_type_quantized(type)) return cuda_kernel(d, &out->tiles8, floats[type], 0);
-    name_kind(name, sizeof(name), "tiles8", f);
-    int r = cuda_kernel(d, &out->tiles8, name, 0);
-    name_kind(name, sizeof(name), "tiles64", f);
-    return r ? r : cuda_kernel(d, &out->tiles64, name, CUDA_MANY_SHARED(f->width, CUDA_TILE_ROWS));
+    int r = find_kind(d, &out->tiles8, "tiles8", f, 0);
+    return r ? r : find_kind(d, &out->tiles64, "tiles64", f, CUDA_MANY_SHARED(f->width, CUDA_TILE_ROWS));
 }
 
 int cuda_multiply_tiles(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_group *a, uint32_t tiles,

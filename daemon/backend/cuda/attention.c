@@ -204,7 +204,7 @@ static int merge(const struct cuda_pass *p, const struct cuda_view *v, const str
     struct cuda_merge a = merge_of(p, v, w, quantized);
     const unsigned columns = 4 * CUDA_MANY_WARPS * CUDA_WARP; /* of a CTA of many */
     const struct cuda_grid one = {w->n, a.heads, CUDA_WARP, 0},
-                           many = {w->n, (a.heads * a.dim + columns - 1) / columns, CUDA_MANY_WARPS * CUDA_WARP, 0};
+                           many = {w->n, cuda_divide(a.heads * a.dim, columns), CUDA_MANY_WARPS * CUDA_WARP, 0};
     if (!is_wide(a.dim) && !a.apart && (w->n <= CUDA_MANY_TOKENS || a.dim % 4))
         return cuda_launch(&p->c->device, p->c->kern.merge, one, &a);
     if (a.q.q && !cuda_is_adapted(p)) a.f = NULL; /* nothing reads it */

@@ -136,7 +136,7 @@ static void lay_out(struct cuda_buffers *b, struct carver *c, const struct hpara
     b->logits = carve(c, logit_rows * s->vocab, f);
     b->done = carve(c, n * s->heads + logit_rows, sizeof(*b->done));
     b->row_done = b->done ? b->done + n * s->heads : NULL;
-    b->tops = carve(c, logit_rows * ((s->vocab + CUDA_LARGEST - 1) / CUDA_LARGEST), sizeof(*b->tops));
+    b->tops = carve(c, logit_rows * cuda_divide(s->vocab, CUDA_LARGEST), sizeof(*b->tops));
     b->best = carve(c, logit_rows, sizeof(*b->best));
 }
 

@@ -86,5 +86,12 @@ struct cuda_grid {
     unsigned x, y, threads, shared;
 };
 
+/* That of kernels whose threads have four columns each, for @rows rows of @k. */
+static inline struct cuda_grid cuda_rows_grid(uint32_t k, uint32_t rows)
+{
+    const unsigned threads = 256;
+    return (struct cuda_grid){cuda_divide(k, 4 * threads), rows, threads, 0};
+}
+
 /* Start a kernel in the stream with one argument, a struct of cuda-args.h. An empty grid does nothing. */
 int cuda_launch(const struct cuda_device *d, CUfunction f, struct cuda_grid grid, const void *args);

@@ -94,7 +94,7 @@ static int choose(const struct cuda_pass *p, const struct tiles *t, const uint32
 
 static struct cuda_grid rows_grid(const struct cuda_pass *p, uint32_t k)
 {
-    return (struct cuda_grid){cuda_divide(k, 4 * THREADS), p->n * p->c->host->base.hparams.experts.used, THREADS, 0};
+    return cuda_rows_grid(k, p->n * p->c->host->base.hparams.experts.used);
 }
 
 /* buf.h -> the inputs of the rows, for the products @in. */
@@ -147,8 +147,7 @@ static int feed_forward(const struct cuda_pass *p, const struct product in[2], c
     if (cpu_quantized(down, 1)) a.q = cuda_acts_of(p, c->buf.gated_acts);
     if (cuda_reads_plain(p, down, 1)) a.f = c->buf.gate;
     int r = cuda_products(p, in, in[1].m->rows ? 2 : 1, c->buf.h, &c->buf.h_acts);
-    const struct cuda_grid g = {cuda_divide(a.k, 4 * THREADS), p->n, THREADS, 0};
-    if (!r) r = cuda_launch(&c->device, c->kern.gated, g, &a);
+    if (!r) r = cuda_launch(&c->device, c->kern.gated, cuda_rows_grid(a.k, p->n), &a);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }
 

@@ -4,8 +4,6 @@
 #include "daemon/backend/cuda/cuda.h"
 #include "libcommon/error.h"
 
-#define THREADS 256
-
 /* Leave the block's result in h. The next norm applies @bias and @post and adds it. */
 static void leave(struct cuda_pass *p, const float *bias, const float *post, const float *out_scale)
 {
@@ -139,8 +137,7 @@ static int finish(const struct cuda_pass *p, const struct product in[2], const s
     if (cuda_reads_plain(p, down, 1) || sub_norm) a.f = c->buf.gate;
     if (cpu_quantized(down, 1) && !sub_norm) a.q = cuda_acts_of(p, c->buf.gated_acts);
     int r = cuda_activates(p) ? cuda_activate(p, &a)
-                              : cuda_launch(&c->device, c->kern.gated,
-                                            (struct cuda_grid){cuda_divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
+                              : cuda_launch(&c->device, c->kern.gated, cuda_rows_grid(a.k, p->n), &a);
     if (!r && sub_norm) r = cuda_sub_norm(p, c->buf.gate, a.k, sub_norm, down, &c->buf.gated_acts);
     return r ? r : cuda_products(p, down, 1, c->buf.gate, &c->buf.gated_acts);
 }

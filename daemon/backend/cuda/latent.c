@@ -184,6 +184,5 @@ int cuda_latent_values(const struct cuda_pass *p, const struct product *out)
     if (cpu_quantized(out, 1)) join.q = cuda_acts_of(p, c->buf.att_acts);
     if (cuda_reads_plain(p, out, 1)) join.f = c->buf.att;
     int r = multiply_heads(p, &reduce, p->n, c->buf.latent.absorbed, &c->buf.latent.acts);
-    const struct cuda_grid g = {cuda_divide(join.k, 4 * THREADS), p->n, THREADS, 0};
-    return r ? r : cuda_launch(&c->device, c->kern.latent.join, g, &join);
+    return r ? r : cuda_launch(&c->device, c->kern.latent.join, cuda_rows_grid(join.k, p->n), &join);
 }

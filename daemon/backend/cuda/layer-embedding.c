@@ -62,7 +62,6 @@ int cuda_layer_embedding(const struct cuda_pass *p, const uint32_t *list)
     int r = cuda_products(p, &in, 1, c->buf.h, &c->buf.h_acts);
     if (cpu_quantized(&out, 1)) a.q = cuda_acts_of(p, c->buf.layers.gate_acts);
     if (cuda_reads_plain(p, &out, 1)) a.f = c->buf.layers.gate;
-    const struct cuda_grid g = {(a.k + 4 * THREADS - 1) / (4 * THREADS), p->n, THREADS, 0};
-    if (!r) r = cuda_launch(&c->device, c->kern.layer_gate, g, &a);
+    if (!r) r = cuda_launch(&c->device, c->kern.layer_gate, cuda_rows_grid(a.k, p->n), &a);
     return r ? r : cuda_products(p, &out, 1, c->buf.layers.gate, &c->buf.layers.gate_acts);
 }

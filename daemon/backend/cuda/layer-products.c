@@ -141,5 +141,5 @@ int cuda_norm_products(struct cuda_pass *p, const struct cuda_norm_by *by, const
 int cuda_quantize_rows(const struct cuda_pass *p, const float *x, uint32_t n, uint32_t k, const struct cuda_acts *to)
 {
     const struct cuda_gated a = {.gate = x, .q = cuda_acts_of(p, *to), .k = k};
-    return cuda_launch(&p->c->device, p->c->kern.quantize, (struct cuda_grid){(k + 1023) / 1024, n, 256, 0}, &a);
+    return cuda_launch(&p->c->device, p->c->kern.quantize, cuda_rows_grid(k, n), &a);
 }

@@ -77,8 +77,8 @@ static int pick(const struct cuda *c, uint32_t n)
                                    .done = c->buf.row_done,
                                    .best = c->buf.best,
                                    .k = c->host->base.hparams.vocab};
-    return cuda_launch(&c->device, c->kern.largest,
-                       (struct cuda_grid){(a.k + CUDA_LARGEST - 1) / CUDA_LARGEST, n, THREADS, 0}, &a);
+    return cuda_launch(&c->device, c->kern.largest, (struct cuda_grid){cuda_divide(a.k, CUDA_LARGEST), n, THREADS, 0},
+                       &a);
 }
 
 int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
@@ -98,8 +98,7 @@ int cuda_compute_logits(const struct cuda_pass *p, uint32_t first, uint32_t n)
                                   .cap = s->cap.logits,
                                   .k = s->vocab};
     if (!r && (a.bias || a.scale != 1 || a.cap > 0))
-        r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){(a.k + THREADS - 1) / THREADS, n, THREADS, 0},
-                        &a);
+        r = cuda_launch(&c->device, c->kern.logits, (struct cuda_grid){cuda_divide(a.k, THREADS), n, THREADS, 0}, &a);
     return r || !p->picks ? r : pick(c, n);
 }
 
@@ -121,7 +120,7 @@ static int download_rows(const struct cuda *c, uint32_t first, uint32_t n, float
 {
     const size_t width = c->host->base.hparams.vocab;
     const float *rows = c->buf.logits + first * width;
-    const uint32_t each = (n + CUDA_MARKS - 1) / CUDA_MARKS;
+    const uint32_t each = cuda_divide(n, CUDA_MARKS);
     int r = 0;
     if (!c->staging) {
         r = cuda_download(&c->device, logits, rows, n * width * sizeof(float));

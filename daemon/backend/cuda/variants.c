@@ -21,8 +21,7 @@ int cuda_gate_heads(const struct cuda_pass *p, const uint32_t *list, const struc
     struct cuda_head_gate a = {.x = c->buf.att, .gate = c->buf.q_gate, .list = list, .k = out->m->k};
     if (cpu_quantized(out, 1)) a.q = cuda_acts_of(p, c->buf.att_acts);
     if (cuda_reads_plain(p, out, 1)) a.f = c->buf.att;
-    return cuda_launch(&c->device, c->kern.head_gate,
-                       (struct cuda_grid){cuda_divide(a.k, 4 * THREADS), p->n, THREADS, 0}, &a);
+    return cuda_launch(&c->device, c->kern.head_gate, cuda_rows_grid(a.k, p->n), &a);
 }
 
 bool cuda_activates(const struct cuda_pass *p)
@@ -41,6 +40,5 @@ int cuda_activate(const struct cuda_pass *p, const struct cuda_gated *a)
     const struct cuda_grid row = {p->n, 1, THREADS, (a->k + 1) * (unsigned)sizeof(float)};
     if (hparams_sparse(s, p->cpu.layer)) return cuda_launch(&c->device, c->kern.sparse_gate, row, &sparse);
     for (uint32_t i = 0; i < 4; i++) x.by[i] = p->cpu.w->xielu[i];
-    return cuda_launch(&c->device, c->kern.xielu, (struct cuda_grid){cuda_divide(a->k, 4 * THREADS), p->n, THREADS, 0},
-                       &x);
+    return cuda_launch(&c->device, c->kern.xielu, cuda_rows_grid(a->k, p->n), &x);
 }

@@ -125,17 +125,13 @@ int cuda_altup_end(struct cuda_pass *p)
 
 int cuda_find_altup(struct cuda *c)
 {
-    const struct {
-        CUfunction *to;
-        const char *name;
-    } all[] = {{&c->kern.altup.begin, "cuda_altup_begin"},     {&c->kern.altup.predict, "cuda_altup_predict"},
-               {&c->kern.altup.correct, "cuda_altup_correct"}, {&c->kern.altup.join, "cuda_altup_join"},
-               {&c->kern.altup.take, "cuda_altup_take"},       {&c->kern.altup.end, "cuda_altup_end"}};
+    const struct cuda_named all[] = {
+        {&c->kern.altup.begin, "cuda_altup_begin"},     {&c->kern.altup.predict, "cuda_altup_predict"},
+        {&c->kern.altup.correct, "cuda_altup_correct"}, {&c->kern.altup.join, "cuda_altup_join"},
+        {&c->kern.altup.take, "cuda_altup_take"},       {&c->kern.altup.end, "cuda_altup_end"}};
     const struct hparams *s = &c->host->base.hparams;
     const unsigned f = sizeof(float);
-    int r = 0;
-    for (size_t i = 0; !r && s->altup.streams && i < sizeof(all) / sizeof(*all); i++)
-        r = cuda_kernel(&c->device, all[i].to, all[i].name, (s->dim + 1) * f);
-    if (r || !s->altup.streams) return r;
-    return cuda_kernel(&c->device, &c->kern.sparse_gate, "cuda_sparse_gate", (s->ffn + 1) * f);
+    if (!s->altup.streams) return 0;
+    int r = cuda_kernels(&c->device, all, sizeof(all) / sizeof(*all), (s->dim + 1) * f);
+    return r ? r : cuda_kernel(&c->device, &c->kern.sparse_gate, "cuda_sparse_gate", (s->ffn + 1) * f);
 }

@@ -246,23 +246,19 @@ void cuda_fini_buffers(struct cuda *c)
 
 int cuda_find_kernels(struct cuda *c)
 {
-    const struct {
-        CUfunction *to;
-        const char *name;
-    } all[] = {{&c->kern.quantize, "cuda_quantize"},
-               {&c->kern.gated, "cuda_gated"},
-               {&c->kern.logits, "cuda_logits"},
-               {&c->kern.largest, "cuda_largest"},
-               {&c->kern.heads, "cuda_heads"},
-               {&c->kern.heads_many, "cuda_heads_many"},
-               {&c->kern.heads_plain, "cuda_heads_plain"},
-               {&c->kern.kv_copy, "cuda_kv_copy"},
-               {&c->kern.merge, "cuda_merge"},
-               {&c->kern.merge_many, "cuda_merge_many"},
-               {&c->kern.merge_deep, "cuda_merge_deep"}};
+    const struct cuda_named all[] = {{&c->kern.quantize, "cuda_quantize"},
+                                     {&c->kern.gated, "cuda_gated"},
+                                     {&c->kern.logits, "cuda_logits"},
+                                     {&c->kern.largest, "cuda_largest"},
+                                     {&c->kern.heads, "cuda_heads"},
+                                     {&c->kern.heads_many, "cuda_heads_many"},
+                                     {&c->kern.heads_plain, "cuda_heads_plain"},
+                                     {&c->kern.kv_copy, "cuda_kv_copy"},
+                                     {&c->kern.merge, "cuda_merge"},
+                                     {&c->kern.merge_many, "cuda_merge_many"},
+                                     {&c->kern.merge_deep, "cuda_merge_deep"}};
     int r = cuda_find_norms(c);
-    for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
-        r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);
+    if (!r) r = cuda_kernels(&c->device, all, sizeof(all) / sizeof(*all), 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_kind(&c->device, &c->kern.kinds[t], (enum kern_type)t);
     if (!r) r = cuda_find_variants(c);
     if (!r) r = cuda_find_experts(c);

@@ -189,6 +189,13 @@ int cuda_kernel_of(const struct cuda_device *d, CUfunction *out, unsigned shared
     return cuda_kernel(d, out, name, shared);
 }
 
+int cuda_kernels(const struct cuda_device *d, const struct cuda_named *all, size_t n, unsigned shared)
+{
+    int r = 0;
+    for (size_t i = 0; !r && i < n; i++) r = cuda_kernel(d, all[i].to, all[i].name, shared);
+    return r;
+}
+
 int cuda_launch(const struct cuda_device *d, CUfunction f, struct cuda_grid grid, const void *args)
 {
     void *params[] = {(void *)(uintptr_t)args};

@@ -74,6 +74,14 @@ int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, 
 int cuda_kernel_of(const struct cuda_device *d, CUfunction *out, unsigned shared, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* A kernel that is wanted; the @n kernels of @all, each with @shared as above. */
+struct cuda_named {
+    CUfunction *to;
+    const char *name;
+};
+
+int cuda_kernels(const struct cuda_device *d, const struct cuda_named *all, size_t n, unsigned shared);
+
 #define CUDA_ALL_SHARED (227u << 10) /* shared memory of a multiprocessor of sm_90 */
 
 /* a / b, rounded up. */

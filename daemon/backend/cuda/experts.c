@@ -29,18 +29,13 @@ size_t cuda_expert_tiles(const struct hparams *s, size_t tokens)
 
 int cuda_find_experts(struct cuda *c)
 {
-    const struct {
-        CUfunction *to;
-        const char *name;
-    } all[] = {{&c->kern.experts.route, "cuda_route"},
-               {&c->kern.experts.sort, "cuda_sort"},
-               {&c->kern.experts.gather, "cuda_gather"},
-               {&c->kern.experts.gated, "cuda_gated_rows"},
-               {&c->kern.experts.add, "cuda_add_experts"}};
-    int r = 0;
+    const struct cuda_named all[] = {{&c->kern.experts.route, "cuda_route"},
+                                     {&c->kern.experts.sort, "cuda_sort"},
+                                     {&c->kern.experts.gather, "cuda_gather"},
+                                     {&c->kern.experts.gated, "cuda_gated_rows"},
+                                     {&c->kern.experts.add, "cuda_add_experts"}};
     if (!c->host->base.hparams.experts.n) return 0;
-    for (size_t i = 0; !r && i < sizeof(all) / sizeof(*all); i++)
-        r = cuda_kernel(&c->device, all[i].to, all[i].name, 0);
+    int r = cuda_kernels(&c->device, all, sizeof(all) / sizeof(*all), 0);
     for (int t = 0; !r && t < KERN_TYPES; t++) r = cuda_tile_kinds(&c->device, &c->kern.kinds[t], (enum kern_type)t);
     return r;
 }

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """A daemon under many requests of all kinds for a time that is long for it: does anything grow, and is each answer right? Takes root.
 
-usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--device DEVICE] [--no-faults] [--any-growth] [--few] [--json FILE]
-               [--preload LIB] [--build DIR]
+usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--device DEVICE] [--arch ARCH] [--no-faults] [--any-growth] [--few]
+               [--json FILE] [--preload LIB] [--build DIR]
   --minutes N    how long, without the replay (default: 24)
   --warm N       minutes after which nothing may grow any more (default: 8)
   --threads N    threads of each of the four users (default: 3)
   --device D     where the daemon under test computes (default: cpu); that of the replay always computes on the CPU
+  --arch ARCH    of the model (default: qwen3), as of mktiny: lfm2 has recurrent layers, whose states come and go with the KV
   --no-faults    no damaged files, full disks, and short limits in between
   --few          a tenth of the distinct requests
   --any-growth   tell what has grown, but do not fail for it (the memory of the first minutes always grows: the heap
@@ -67,12 +68,12 @@ GROWTH = 1.01  # of the resident memory
 NOT_ON_A_DEVICE = {"memory": "the driver needs memory of the process, too, and hobd gives up a device that fails"}
 
 
-def make(place, build, *args):
+def make(place, build, arch, *args):
     """The files of the model, with @args of mktiny."""
     def tool(name, *args):
         subprocess.run([build / "tests" / "support" / name, *map(str, args)], check=True)
     (place / "template").write_text(TEMPLATE)
-    tool("mktiny", "--seed", 7, "--arch", "qwen3", "--pooling", 3, "--dim", DIM, "--ctx", 1024, "--fim", "texts",
+    tool("mktiny", "--seed", 7, "--arch", arch, "--pooling", 3, "--dim", DIM, "--ctx", 1024, "--fim", "texts",
          "--template", place / "template", *args, "-o", place / "m.gguf")
     tool("mktiny", "--seed", 7, "--arch", "qwen3", "--layers", 1, "--dim", DIM, "--ctx", 1024, "--fim", "texts", "-o", place / "draft.gguf")
     for i, name in enumerate(("one", "two")):
@@ -142,7 +143,8 @@ def sample(d):
     return {"rss": fields["VmRSS"], "anon": fields["RssAnon"], "pss": pss, "vm": fields["VmSize"], "threads": fields["Threads"], "fds": len(os.listdir(proc / "fd")),
             "cache_files": cache_n, "cache_bytes": cache_bytes, "state_files": state_n, "state_bytes": state_bytes,
             "isa": s.get("isa"), "sessions": s.get("sessions"), "requests": s.get("requests"), "evictions": s.get("cache", {}).get("evictions"),
-            "blocks_host": s.get("cache", {}).get("blocks_host"), "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
+            "blocks_host": s.get("cache", {}).get("blocks_host"), "states_memory": s.get("cache", {}).get("states_memory"),
+            "states_host": s.get("cache", {}).get("states_host"), "states_disk": s.get("cache", {}).get("states_disk"), "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
             "disk_damaged": s.get("cache", {}).get("disk_damaged"), "drafted": s.get("speculation", {}).get("drafted"),
             "accepted": s.get("speculation", {}).get("accepted")}
 
@@ -373,7 +375,7 @@ def report(o, samples, users, faults, whole, log):
         print(f"  e.g. {kind} {how}: {message}")
     last = samples[-1]
     print("faults:", ", ".join(f"{k} {n}" for k, n in sorted(faults.items())) or "none")
-    counted = ("evictions", "blocks_host", "preemptions", "disk_written", "disk_read", "disk_damaged", "drafted", "accepted")
+    counted = ("evictions", "blocks_host", "states_memory", "states_host", "states_disk", "preemptions", "disk_written", "disk_read", "disk_damaged", "drafted", "accepted")
     print("daemon:", ", ".join(f"{k} {last[k]}" for k in counted if last[k] is not None))
     print("minute: resident KiB (anonymous), descriptors, files, sessions")
     for k in range(0, len(samples), max(1, len(samples) // 24)):
@@ -412,6 +414,7 @@ def options():
     p.add_argument("--threads", type=int, default=3)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--device", default="cpu")
+    p.add_argument("--arch", default="qwen3")
     p.add_argument("--no-faults", dest="faults", action="store_false")
     p.add_argument("--few", action="store_true")
     p.add_argument("--any-growth", action="store_true")
@@ -430,7 +433,7 @@ def main():
     (place / "home").mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}m", "hob-soak", place / "home"], check=False).returncode == 0
     try:
-        make(place, o.build)
+        make(place, o.build, o.arch)
         samples, users, faults, whole, log = soak(o, place)
         well, figures = report(o, samples, users, faults, whole, log)
         same, more = compare(o, place, users)

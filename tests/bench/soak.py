@@ -8,7 +8,8 @@ usage: soak.py [--minutes N] [--warm N] [--threads N] [--seed N] [--device DEVIC
   --warm N       minutes after which nothing may grow any more (default: 8)
   --threads N    threads of each of the four users (default: 3)
   --device D     where the daemon under test computes (default: cpu); that of the replay always computes on the CPU
-  --arch ARCH    of the model (default: qwen3), as of mktiny: lfm2 has recurrent layers, whose states come and go with the KV
+  --arch ARCH    of the model (default: qwen3), as of mktiny; one that takes images and adapters. lfm2 has recurrent layers, whose states come
+                 and go with the KV
   --no-faults    no damaged files, full disks, and short limits in between
   --few          a tenth of the distinct requests
   --any-growth   tell what has grown, but do not fail for it (the memory of the first minutes always grows: the heap

@@ -281,7 +281,7 @@ static void test_states(void **state)
     states_come_back("mamba2", false); /* no layer has attention */
 }
 
-/* With little host memory, states come from disk, too; and in the end all is there. */
+/* With little host memory, states come from disk, too; and a stop keeps all of it. */
 static void test_states_on_disk(void **state)
 {
     struct harness h;

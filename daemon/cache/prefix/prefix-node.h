@@ -334,7 +334,7 @@ void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
 /* The state is in this tier from now on, as its owner's most recently used one; it is in no other. Takes over the
  * reference on @block. */
 void prefix_state_put(struct prefix *p, struct prefix_state *s, enum prefix_tier tier, uint32_t block);
-/* Removes the state from the tier, if it is there. */
+/* Removes the state from the tier, if it is in it. */
 void prefix_state_take(struct prefix *p, struct prefix_state *s, enum prefix_tier tier);
 /* Shortens the match to one that ends with a state; @end is the last full node that is readable, @n tokens from the
  * root. */

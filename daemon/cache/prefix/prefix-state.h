@@ -38,12 +38,12 @@ typedef bool (*prefix_state_copy_fn)(void *ctx, const struct prefix_info *info, 
 /* States that leave memory are kept in the slots of @pool from now on, which must outlive the index. @on_evict of
  * prefix_add_states is called for those that cannot be, or leave it. Before any node. */
 void prefix_add_state_slots(struct prefix *p, struct kv_pool *pool, prefix_state_copy_fn copy, void *ctx);
-/* What the slots have is lost, of which @slots [slots of the pool] is true: their states are gone. */
+/* The contents of those slots are lost of which @slots [slots of the pool] is true: their nodes lose the states. */
 void prefix_state_slots_lost(struct prefix *p, const bool *slots);
 
 /* The block of the node's state, or KV_NO_BLOCK: none is in memory. */
 uint32_t prefix_state_block(const struct prefix_node *n);
-/* Its slot in host memory, or KV_NO_BLOCK: none is there. */
+/* Its slot in host memory, or KV_NO_BLOCK: it has none. */
 uint32_t prefix_state_slot(const struct prefix_node *n);
 bool prefix_state_on_disk(const struct prefix_node *n);
 

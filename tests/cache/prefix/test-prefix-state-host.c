@@ -54,7 +54,7 @@ static void test_alone(void **state)
     assert_true(m.node == c->nodes[2] && !m.state && m.n == 3 * KV_BLOCK);
 }
 
-/* With its node, whose KV is kept: both are found, and gone together. What has no KV left has no use. */
+/* With its node, whose KV is kept: both are found, and lost together. What has no KV left has no use. */
 static void test_with_its_node(void **state)
 {
     struct chain *c = *state;

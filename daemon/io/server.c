@@ -130,7 +130,7 @@ static void on_stop_request(void *ctx, uid_t uid)
 
 static void on_reload(struct server *s)
 {
-    if (!s->config->reload || s->phase >= STOPPING) {
+    if (!s->config->reload || s->stop_wanted || s->phase >= STOPPING) {
         log_info("SIGHUP: ignored, no configuration is read now");
         return;
     }

@@ -40,6 +40,15 @@ def state(h):
     return h.root / "state" / "hob" / "default"
 
 
+def logged(d, before, text):
+    """The log of @d from byte @before on, once it has @text: the cache is opened when the weights are verified."""
+    deadline = time.monotonic() + 60
+    while text not in (log := d.log.read_text()[before:]):
+        assert time.monotonic() < deadline, log
+        time.sleep(0.01)
+    return log
+
+
 def cache(h):
     return h.root / "cache" / "hob" / "default"
 
@@ -171,7 +180,7 @@ def test_read_only_by_mode(commoner, want, which):
         r = h.hob("-S", "t", "-n", "2", "hello")
         assert (r.returncode == 0 and "sessions are kept only in memory" in log) or "could not be saved" in r.err
     if which != "state":
-        assert "cache/hob/default" in d.log.read_text()[before:]
+        logged(d, before, "cache/hob/default")
     for p in (state(h), cache(h)):
         for x in [p, *p.rglob("*")]:
             x.chmod(0o700 if x.is_dir() else 0o600)
@@ -282,10 +291,7 @@ def test_not_ours(home, want, which, what):
     before = log.stat().st_size if log.exists() else 0
     d = home.daemon()
     assert ask(home, None) == want[0]
-    deadline = time.monotonic() + 60  # the cache is opened when the weights are verified
-    while str(path) not in (said := d.log.read_text()[before:]):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.01)
+    said = logged(d, before, str(path))
     assert {"other's": str(OTHER), "open to all": "others", "a file": "not a directory"}[what] in said, said
     if which == "state":
         assert ask(home, "s", 0).bits == want[1] and ask(home, "s", 1).bits == want[2]

@@ -10,8 +10,8 @@ int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_confi
     const struct hparams *s = &b->hparams;
     int r = 0;
     c->backend = b;
-    c->state = hparams_state(s) ? s->n_groups - 1 : 0;
-    c->n_groups = s->n_groups - (c->state > 0);
+    c->n_groups = hparams_kv_groups(s);
+    c->state = hparams_state(s) ? c->n_groups : 0;
     c->state_percent = STATE_PERCENT;
     for (uint32_t g = 0; r == 0 && g < kv_cache_pools(c); g++) r = kv_pool_new(&c->pools[g], b->kv_blocks[g]);
     if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);

@@ -11,17 +11,11 @@ static inline uint64_t payload_block(const struct backend *b, uint32_t group)
     return kv_group_payload(&b->hparams.groups[group]);
 }
 
-/* The groups of a payload. */
-static inline uint32_t payload_groups(const struct backend *b)
-{
-    return b->hparams.n_groups - (hparams_state(&b->hparams) != NULL);
-}
-
 /* The bytes of a payload without the blocks of the groups @lacks, a bit for each. 0: no layer has attention. */
 static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
 {
     uint64_t sum = 0;
-    for (uint32_t g = 0; g < payload_groups(b); g++)
+    for (uint32_t g = 0; g < hparams_kv_groups(&b->hparams); g++)
         if (!(lacks >> g & 1)) sum += payload_block(b, g);
     return sum;
 }
@@ -29,7 +23,7 @@ static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
 /* Copy @in [payload_bytes] to those of @blocks [n_groups] that are not KV_NO_BLOCK. */
 static inline void payload_write(struct backend *b, const uint32_t *blocks, uint32_t lacks, const uint8_t *in)
 {
-    for (uint32_t g = 0; g < payload_groups(b); g++) {
+    for (uint32_t g = 0; g < hparams_kv_groups(&b->hparams); g++) {
         if (lacks >> g & 1) continue;
         if (blocks[g] != KV_NO_BLOCK) b->ops->kv_write(b, g, blocks[g], in);
         in += payload_block(b, g);

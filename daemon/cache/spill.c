@@ -95,7 +95,7 @@ static int copy_payload(struct kv_cache *c, const struct prefix_info *info, uint
 {
     struct backend *b = c->backend;
     int r = info->slot == KV_NO_BLOCK ? 0 : host_pool_wait(c, info->slot);
-    for (uint32_t g = 0; r == 0 && g < payload_groups(b); g++) {
+    for (uint32_t g = 0; r == 0 && g < hparams_kv_groups(&b->hparams); g++) {
         if (info->lacks >> g & 1) continue;
         if (info->blocks[g] != KV_NO_BLOCK)
             r = b->ops->kv_read(b, g, info->blocks[g], out);

@@ -252,6 +252,12 @@ static inline const struct kv_group *hparams_state(const struct hparams *s)
     return last->kind == KV_STATE ? last : NULL;
 }
 
+/* The number of groups with KV; that of the recurrent layers, if there is one, is behind them. */
+static inline uint32_t hparams_kv_groups(const struct hparams *s)
+{
+    return s->n_groups - (hparams_state(s) != NULL);
+}
+
 /* The heads of a layer that has a window, or has none; of a layer. */
 static inline struct hparams_heads hparams_heads_of(const struct hparams *s, bool window)
 {

@@ -54,7 +54,7 @@ static void read_state(struct fetch *f)
 static void copy_slot(const struct fetch *f, const struct fetch_part *x)
 {
     struct backend *b = f->backend;
-    for (uint32_t g = 0; g < payload_groups(b); g++)
+    for (uint32_t g = 0; g < hparams_kv_groups(&b->hparams); g++)
         if (x->host_blocks[g] != KV_NO_BLOCK)
             b->ops->kv_write(b, g, x->host_blocks[g], host_pool_at(f->host, x->info.slot, g));
 }

@@ -53,7 +53,7 @@ void backend_seq_init(struct backend_seq *s, const struct backend *b, uint32_t n
     memset(s->want, WANT_LOGITS, n);
     seeded_tokens(s->tokens, n, s->vocab, seed);
     for (uint32_t i = 0; i < blocks; i++) s->blocks[i] = first_block + i;
-    s->n_groups = b->hparams.n_groups - (hparams_state(&b->hparams) != NULL);
+    s->n_groups = hparams_kv_groups(&b->hparams);
 }
 
 void backend_seq_fini(struct backend_seq *s)

@@ -96,8 +96,8 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
                              (double)e[i].adapter_scale);
         int r = check_text(b, &e[i]);
         if (!r) r = check_positions(b, &e[i]);
-        for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
-            if (b->hparams.groups[g].n_layers && b->hparams.groups[g].kind != KV_STATE) r = check_blocks(b, &e[i], g);
+        for (uint32_t g = 0; !r && g < hparams_kv_groups(&b->hparams); g++)
+            if (b->hparams.groups[g].n_layers) r = check_blocks(b, &e[i], g);
         if (!r) r = check_state(b, &e[i]);
         if (r) return r;
         p->c->scratch.recurrent.runs[p->runs++] = (struct recurrence){&e[i], p->n};

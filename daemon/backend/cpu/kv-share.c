@@ -87,7 +87,7 @@ int cpu_allocate_kv(struct cpu *c)
     struct backend *b = &c->base;
     const struct hparams *s = &b->hparams;
     if (s->embedding.whole) return allocate_texts(c);
-    const uint32_t groups = s->n_groups - (hparams_state(s) != NULL);
+    const uint32_t groups = hparams_kv_groups(s);
     uint64_t few = 1, many = UINT32_MAX, bytes = b->config.kv_bytes; /* blocks of group 0 */
     int r = hparams_state(s) ? allocate_states(c, &bytes) : 0;
     if (r) return r;

@@ -212,10 +212,10 @@ static int write_view(struct cuda_pass *p, struct cuda_view *v, uint32_t layer)
 
 /* --- the batch --- */
 
-/* The group has KV blocks: those of a table, or those of texts that are computed whole. States are in no table. */
+/* The group, one with KV, has blocks: those of a table, or those of texts that are computed whole. */
 static bool has_blocks(const struct hparams *s, uint32_t g)
 {
-    return s->groups[g].kind != KV_STATE && (s->groups[g].n_layers || (s->embedding.whole && !g));
+    return s->groups[g].n_layers || (s->embedding.whole && !g);
 }
 
 static uint32_t block_of(const struct hparams *s, const struct token *t, uint32_t g)
@@ -231,7 +231,7 @@ static int write_tokens(struct cuda_pass *p)
     for (uint32_t i = 0; !r && i < p->cpu.n; i++) {
         const struct token *t = &c->host->scratch.tokens[i];
         struct cuda_token x = {.pos = t->pos, .slides = token_slides(t)};
-        for (uint32_t g = 0; g < s->n_groups && g < 2; g++)
+        for (uint32_t g = 0; g < hparams_kv_groups(s) && g < 2; g++)
             if (has_blocks(s, g)) x.block[g] = block_of(s, t, g);
         ((struct cuda_token *)(c->notes.host + p->tokens))[i] = x;
         p->slides |= token_slides(t);
@@ -256,7 +256,7 @@ static void place_tables(const struct cuda_pass *p, const struct batch_entry *e,
     const struct hparams *s = &c->host->base.hparams;
     uint32_t at = 0;
     for (size_t i = 0; i < n; i++)
-        for (uint32_t g = 0; g < s->n_groups; g++) {
+        for (uint32_t g = 0; g < hparams_kv_groups(s); g++) {
             const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
             uint32_t sinks, first;
             if (!has_blocks(s, g)) continue;
@@ -275,7 +275,7 @@ static int write_tables(struct cuda_pass *p, const struct batch_entry *e, size_t
     int r = 0;
     p->table = c->notes.used;
     for (size_t i = 0; !r && i < n; i++)
-        for (uint32_t g = 0; !r && g < s->n_groups; g++) {
+        for (uint32_t g = 0; !r && g < hparams_kv_groups(s); g++) {
             const uint32_t end = (e[i].pos + e[i].n + KV_BLOCK - 1) / KV_BLOCK;
             uint32_t sinks, first;
             if (!has_blocks(s, g)) continue;

@@ -72,12 +72,6 @@ void close_pair(struct pair *p)
     gguf_close(p->g);
 }
 
-/* The groups of KV blocks; that of states, if there is one, is behind them. */
-static uint32_t kv_groups(const struct hparams *s)
-{
-    return s->n_groups - (hparams_state(s) != NULL);
-}
-
 /* The states in block @block are equal. */
 static void same_states(const struct pair *p, uint32_t block)
 {
@@ -94,7 +88,7 @@ static void same_states(const struct pair *p, uint32_t block)
 
 void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
 {
-    for (uint32_t g = 0; g < kv_groups(&p->cpu->hparams); g++) {
+    for (uint32_t g = 0; g < hparams_kv_groups(&p->cpu->hparams); g++) {
         const size_t bytes = kv_group_payload(&p->cpu->hparams.groups[g]);
         uint8_t *a = malloc(bytes + 1), *b = malloc(bytes + 1);
         assert_true(a && b);
@@ -111,7 +105,7 @@ void same_blocks(const struct pair *p, uint32_t first, uint32_t n)
 /* Copy the first @n blocks of @from to blocks @at … of @to. */
 static void move_blocks(struct backend *from, struct backend *to, uint32_t n, uint32_t at)
 {
-    for (uint32_t g = 0; g < kv_groups(&from->hparams); g++) {
+    for (uint32_t g = 0; g < hparams_kv_groups(&from->hparams); g++) {
         const size_t bytes = kv_group_payload(&from->hparams.groups[g]);
         uint8_t *block = malloc(bytes + 1);
         assert_non_null(block);

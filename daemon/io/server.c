@@ -96,10 +96,15 @@ static void stop_listening(struct server *s, bool none_follows)
     listener_fini(s->config->listener);
 }
 
+static bool stops(const struct server *s)
+{
+    return s->stop_wanted || s->phase >= STOPPING;
+}
+
 /* Any handler may call it. The stop begins in the post source, when no message is being handled. */
 static void want_stop(struct server *s, const char *why)
 {
-    if (s->stop_wanted || s->phase >= STOPPING) return;
+    if (stops(s)) return;
     s->stop_wanted = true;
     listener_retire(s->config->listener);
     log_info("stopping: %s", why);
@@ -130,7 +135,7 @@ static void on_stop_request(void *ctx, uid_t uid)
 
 static void on_reload(struct server *s)
 {
-    if (!s->config->reload || s->stop_wanted || s->phase >= STOPPING) {
+    if (!s->config->reload || stops(s)) {
         log_info("SIGHUP: ignored, no configuration is read now");
         return;
     }
@@ -143,7 +148,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
     struct server *s = ctx;
     if (si->ssi_signo == SIGHUP) {
         on_reload(s);
-    } else if (s->stop_wanted || s->phase >= STOPPING) {
+    } else if (stops(s)) {
         log_info("stopping at once");
         s->leave = true;
         return sd_event_exit(s->event, s->phase == FAILED);

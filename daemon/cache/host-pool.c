@@ -5,8 +5,6 @@
 #include "daemon/cache/payload.h"
 #include "daemon/cache/prefix/prefix-host.h"
 #include "daemon/cache/prefix/prefix-state.h"
-#include "daemon/cache/spill-states.h"
-#include "daemon/jobs/returns.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdlib.h>

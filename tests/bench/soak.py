@@ -141,13 +141,12 @@ def sample(d):
     s = d.status()
     cache_n, cache_bytes = files_of(d.home / "cache")
     state_n, state_bytes = files_of(d.home / "state")
+    cache, speculation = s.get("cache", {}), s.get("speculation", {})
     return {"rss": fields["VmRSS"], "anon": fields["RssAnon"], "pss": pss, "vm": fields["VmSize"], "threads": fields["Threads"], "fds": len(os.listdir(proc / "fd")),
             "cache_files": cache_n, "cache_bytes": cache_bytes, "state_files": state_n, "state_bytes": state_bytes,
-            "isa": s.get("isa"), "sessions": s.get("sessions"), "requests": s.get("requests"), "evictions": s.get("cache", {}).get("evictions"),
-            "blocks_host": s.get("cache", {}).get("blocks_host"), "states_memory": s.get("cache", {}).get("states_memory"),
-            "states_host": s.get("cache", {}).get("states_host"), "states_disk": s.get("cache", {}).get("states_disk"), "preemptions": s.get("preemptions"), "disk_written": s.get("cache", {}).get("disk_written"), "disk_read": s.get("cache", {}).get("disk_read"),
-            "disk_damaged": s.get("cache", {}).get("disk_damaged"), "drafted": s.get("speculation", {}).get("drafted"),
-            "accepted": s.get("speculation", {}).get("accepted")}
+            **{k: s.get(k) for k in ("isa", "sessions", "requests", "preemptions")},
+            **{k: cache.get(k) for k in ("evictions", "blocks_host", "states_memory", "states_host", "states_disk", "disk_written", "disk_read", "disk_damaged")},
+            **{k: speculation.get(k) for k in ("drafted", "accepted")}}
 
 
 def children(pid):

@@ -3,10 +3,9 @@
 kernels on the CPU (tests/backend/cuda/emulation). Needs a build with -Dcuda=enabled."""
 import pytest
 from architectures import FAR, PIECE, VARIANTS, arguments
-from conftest import BUILD, mktiny
+from conftest import mktiny
+from test_gpu_host import pytestmark, start  # noqa: F401
 
-EMULATED = BUILD / "tests" / "backend" / "cuda" / "emulation"
-pytestmark = pytest.mark.skipif(not (EMULATED / "libcuda.so.1").exists(), reason="needs a build with -Dcuda=enabled")
 TURNS = [PIECE * 4, "and then?"]
 
 
@@ -14,7 +13,7 @@ def session(h, devices):
     """The answers of a session with a turn on each of the devices; what is cached goes from one to the next on disk."""
     got = []
     for device, text in [("cpu", ""), *zip(devices, TURNS)]:  # after the first start the file's hash is known, and ids are kept
-        d = h.daemon("--device", device, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": ""})
+        d = start(h, device=device)
         if text:
             got.append(h.ask("--ignore-eos", "-S", "own", text, n=6))
         h.hob("stop", check=0)

@@ -124,6 +124,8 @@ template <int S, bool M>
 __device__ static inline void add_all(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     const uint32_t lane = threadIdx.x % CUDA_WARP, i = lane / CUDA_ROWS, r = lane % CUDA_ROWS;
+    uint32_t simple = a.gated.act == SILU && a.gated.up && !a.gated.gate_bias && !a.gated.up_bias;
+    asm volatile("" : "+r"(simple)); /* it is computed here, not after the sums */
     struct cursor c = {0, 0};
     for (uint32_t from = 0; from < s.panels; from += 2) {
         uint32_t row;
@@ -139,7 +141,10 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
         }
         if (a.gated.f) {
             const float gate = __shfl_xor_sync(ALL, acc, CUDA_ROWS);
-            if (to) acc = gated(a.gated, a.gated.act, gate, acc, row);
+            if (simple)
+                acc = silu(gate) * acc;
+            else if (to)
+                acc = gated(a.gated, a.gated.act, gate, acc, row);
         }
         if (to) *to = acc;
     }
@@ -187,10 +192,12 @@ __device__ static inline void start(const struct cuda_one &a, const struct share
 __device__ static inline void put_input(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     struct eight w;
+    uint32_t bare = is_bare(a.norm);
     if (a.norm.x) w = read_eight(a.norm.w, threadIdx.x, a.m.k);
+    asm volatile("" : "+r"(bare)); /* it is computed here, too */
     wait_before();
     if (a.norm.x)
-        put_norm(a.norm, w, x.in, (float *)x.stages);
+        put_norm(a.norm, w, bare, x.in, (float *)x.stages);
     else if (a.row)
         put_row(a.row, a.m.k, x.in);
     else

@@ -80,19 +80,11 @@ __device__ static inline float encode_any(const struct eight &x, uint32_t word[2
     return d;
 }
 
-/* Quantize number @group of the eights of a row, and put them there if there are so many. By all lanes of a warp. */
-__device__ static inline void put_codes(const struct input &x, uint32_t group, uint32_t k, const struct eight &v)
+/* Put codes and the scale @d of number @group of the eights of a row, if there are so many. By all lanes of a warp. */
+__device__ static inline void put_words(const struct input &x, uint32_t group, uint32_t k, const uint32_t word[2],
+                                        float d)
 {
     const uint32_t b = group / 4, t = group % 4;
-    uint32_t word[2];
-    const float amax = __uint_as_float(largest(v, false));
-    const bool even = amax > 0x1p-80f && amax < 0x1p90f; /* the exponent is: see encode() */
-    float d = encode_eight(v, even ? amax : 127.0f, word);
-    if (!__all_sync(ALL, even)) {
-        uint32_t other[2];
-        const float e = encode_any(v, other);
-        if (!even) d = e, word[0] = other[0], word[1] = other[1];
-    }
     int sum = __dp4a((int)word[0], 0x01010101, __dp4a((int)word[1], 0x01010101, 0));
     sum += __shfl_xor_sync(ALL, sum, 1);
     const int other = __shfl_xor_sync(ALL, sum, 2);
@@ -101,6 +93,27 @@ __device__ static inline void put_codes(const struct input &x, uint32_t group, u
     if (t) return;
     x.d[b] = make_float2(d, (float)(sum + other) * d);
     x.s[b] = make_short2((short)sum, (short)other);
+}
+
+/* The exponent of a block's largest value is usual: see encode(). */
+__device__ static inline bool is_usual(float amax)
+{
+    return amax > 0x1p-80f && amax < 0x1p90f;
+}
+
+/* Quantize number @group of the eights of a row, and put them there. By all lanes of a warp. */
+__device__ static inline void put_codes(const struct input &x, uint32_t group, uint32_t k, const struct eight &v)
+{
+    uint32_t word[2];
+    const float amax = __uint_as_float(largest(v, false));
+    const bool even = is_usual(amax);
+    float d = encode_eight(v, even ? amax : 127.0f, word);
+    if (!__all_sync(ALL, even)) {
+        uint32_t other[2];
+        const float e = encode_any(v, other);
+        if (!even) d = e, word[0] = other[0], word[1] = other[1];
+    }
+    put_words(x, group, k, word, d);
 }
 
 __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
@@ -112,14 +125,57 @@ __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blo
     }
 }
 
+#define AHEAD 3 /* eights of a thread that are read at once */
+
+/* The warp has some of the eights from @first on, a thread one. */
+__device__ static inline bool has_eights(uint32_t first, uint32_t k)
+{
+    return (first + threadIdx.x / CUDA_WARP * CUDA_WARP) * EIGHT < k;
+}
+
 __device__ static inline void put_row(const float *row, uint32_t k, const struct input &x)
 {
-    struct eight now = read_eight(row, threadIdx.x, k);
-    for (uint32_t first = 0; first * EIGHT < k; first += CUDA_ONE_THREADS) {
-        const struct eight next = read_eight(row, first + CUDA_ONE_THREADS + threadIdx.x, k);
-        if ((first + threadIdx.x / CUDA_WARP * CUDA_WARP) * EIGHT < k) put_codes(x, first + threadIdx.x, k, now);
-        now = next;
+    bool even = true;
+#pragma unroll 1
+    for (uint32_t first = 0; first * EIGHT < k; first += AHEAD * CUDA_ONE_THREADS) {
+        struct eight v[AHEAD];
+#pragma unroll
+        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_eight(row, first + n * CUDA_ONE_THREADS + threadIdx.x, k);
+#pragma unroll
+        for (uint32_t n = 0; n < AHEAD; n++) {
+            uint32_t word[2];
+            if (!has_eights(first + n * CUDA_ONE_THREADS, k)) break;
+            const float amax = __uint_as_float(largest(v[n], false)), d = encode_eight(v[n], amax, word);
+            even = even && is_usual(amax);
+            put_words(x, first + n * CUDA_ONE_THREADS + threadIdx.x, k, word, d);
+        }
     }
+    if (__all_sync(ALL, even)) return;
+#pragma unroll 1
+    for (uint32_t first = 0; has_eights(first, k); first += CUDA_ONE_THREADS)
+        put_codes(x, first + threadIdx.x, k, read_eight(row, first + threadIdx.x, k));
+}
+
+/* What joins the residual stream is added, and that is all. */
+__device__ static inline bool is_bare(const struct cuda_norm &a)
+{
+    return a.h && !a.post && !a.bias && a.residual == 1.0f && !a.out_scale;
+}
+
+/* As put_joined(), of bare rows. */
+__device__ static inline void put_bare(const struct cuda_norm &a, float *v, struct eight &first)
+{
+#pragma unroll 1
+    for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += CUDA_ONE_THREADS) {
+        const struct eight s = read_eight(a.x, group, a.k);
+        struct eight y = read_eight(a.h, group, a.k);
+#pragma unroll
+        for (uint32_t n = 0; n < EIGHT; n++) y.v[n] = s.v[n] + y.v[n];
+        put_eight(v, group, y);
+        if (blockIdx.x == 0 && a.to) put_eight(a.to, group, y);
+        if (group == threadIdx.x) first = y;
+    }
+    __syncthreads();
 }
 
 /* The joined row to @v, which the first CTA also writes to memory; the thread's first eight stay in @first. */
@@ -145,13 +201,16 @@ __device__ static inline void put_joined(const struct cuda_norm &a, float *v, st
     __syncthreads();
 }
 
-/* A norm; @w: its first weights; @v: room for two rows. */
-__device__ static inline void put_norm(const struct cuda_norm &a, struct eight w, const struct input &x, float *v)
+/* A norm; @w: its first weights; @bare: is_bare(); @v: room for two rows. */
+__device__ static inline void put_norm(const struct cuda_norm &a, struct eight w, bool bare, const struct input &x,
+                                       float *v)
 {
     __shared__ float one;
     float *stream = v + a.k;
     struct eight y = {};
-    if (a.h && a.post) {
+    if (bare) {
+        put_bare(a, v, y);
+    } else if (a.h && a.post) {
         read_row(a, 0, stream, v);
         join(a, stream, v, &one);
         for (uint32_t i = threadIdx.x; a.to && blockIdx.x == 0 && i < a.k; i += CUDA_ONE_THREADS) a.to[i] = v[i];

@@ -12,9 +12,10 @@ __device__ static inline float root_of(const float *x, uint32_t k, float eps, fl
     if (threadIdx.x < CUDA_WARP) {
         const uint32_t lane = threadIdx.x % LANES, whole = k / (BATCH * LANES); /* the other lanes do the same */
         float ss = 0.0f, v[BATCH], next[BATCH];
-        const float *at = x + lane;
+        const uint32_t step = whole ? LANES : 0; /* 0: nothing is made of what is read */
+        const float *at = x + (whole ? lane : 0);
 #pragma unroll
-        for (uint32_t n = 0; n < BATCH; n++) v[n] = whole ? at[n * LANES] : 0.0f;
+        for (uint32_t n = 0; n < BATCH; n++) v[n] = at[n * step];
 #pragma unroll 2
         for (uint32_t b = 0; b < whole; b++) {
             if (b + 1 < whole) at += BATCH * LANES;

@@ -6,7 +6,8 @@
  * of K of two blocks, or V of one block of 128 or two of 64 dims. One warp fetches. The others, W of them, compute the
  * scores and weights of two blocks at once, a lane those of two keys and all rows, in registers; then a thread has the
  * chains of some dims and rows. Rows that are no queries have zeros. Where there are few tiles, CTAs share the queries
- * of a KV head: each reads all of K and V, but has fewer rows, whose chains take most of the time. Of sm_90 alone.
+ * of a KV head: each reads all of K and V, but has fewer rows, whose chains take most of the time. cuda_deep_few_* have
+ * more warps, for a multiprocessor with one CTA or two. Of sm_90 alone.
  */
 #include "kernels/cuda/deep-weights.cuh"
 
@@ -31,6 +32,63 @@ __device__ static inline void make_deep(const struct cuda_decode &a, const struc
         for (uint32_t d = lane; r < R && d < dim; d += CUDA_WARP) x.queries[d * R + r] = r < group ? h.x[d] : 0.0f;
     }
 }
+
+/* A head of @dim values that is rotated whole: a pair of values with the angles @i. */
+struct two {
+    uint32_t first, second;
+    float x0, x1;
+};
+
+template <int dim> __device__ static inline struct two read_two(const float *x, uint32_t i, bool neox)
+{
+    struct two v;
+    v.first = neox ? i : 2 * i;
+    v.second = v.first + (neox ? dim / 2 : 1);
+    v.x0 = x[v.first], v.x1 = x[v.second];
+    return v;
+}
+
+template <int dim> __device__ static inline void rotate_two(struct two &v, const float *cs, uint32_t i)
+{
+    const float x0 = v.x0, x1 = v.x1, c = cs[i], s = cs[dim / 2 + i];
+    v.x0 = fma_(x0, c, -(x1 * s));
+    v.x1 = fma_(x0, s, x1 * c);
+}
+
+/* As make_deep(), of plain heads: all reads are on their way at once. */
+template <int dim, int R, int W>
+__device__ static inline void make_plain(const struct cuda_decode &a, const struct cuda_tile &t, const struct deep &x,
+                                         const struct early &e, uint32_t head, bool stores)
+{
+    constexpr uint32_t half = dim / 2, threads = W * CUDA_WARP, each = (R * half + threads - 1) / threads;
+    const uint32_t group = a.attn.group, r = threadIdx.x % R, i = threadIdx.x;
+    const float *q = a.heads.q + ((uint64_t)t.token * a.heads.heads + blockIdx.y * group + min(r, group - 1)) * dim;
+    const uint64_t own = ((uint64_t)t.token * a.heads.kv_heads + head) * dim;
+    struct two v[each], k = {};
+    float value = 0.0f;
+#pragma unroll
+    for (uint32_t n = 0; n < each; n++) v[n] = read_two<dim>(q, min((i + n * threads) / R, half - 1), a.heads.neox);
+    if (e.own && i < half) k = read_two<dim>(a.heads.k + own, i, a.heads.neox);
+    if (e.own && i < dim) value = a.heads.v[own + i];
+#pragma unroll
+    for (uint32_t n = 0; n < each; n++) {
+        const uint32_t at = (i + n * threads) / R;
+        if (at >= half) continue;
+        rotate_two<dim>(v[n], e.cs, at);
+        x.queries[v[n].first * R + r] = r < group ? v[n].x0 : 0.0f;
+        x.queries[v[n].second * R + r] = r < group ? v[n].x1 : 0.0f;
+    }
+    if (!e.own) return;
+    uint16_t *to = (uint16_t *)e.block, *to_value = (uint16_t *)(e.block + a.attn.kv.half) + e.slot * dim;
+    if (i < half) {
+        rotate_two<dim>(k, e.cs, i);
+        x.key[k.first] = k.x0, x.key[k.second] = k.x1;
+        if (stores) to[k.first * CUDA_WARP + e.slot] = to_half(k.x0), to[k.second * CUDA_WARP + e.slot] = to_half(k.x1);
+    }
+    if (i < dim) x.value[i] = value;
+    if (i < dim && stores) to_value[i] = to_half(value);
+}
+
 /* --- chains --- */
 
 /* The outputs of a thread, of D dims and Q rows. */
@@ -89,29 +147,49 @@ template <int Q, int D> __device__ static inline void scale_all(const values<Q> 
         for (uint32_t r = 0; r < Q; r++) y.o[d][r] = y.o[d][r] * c.v[r]; /* 1 changes nothing */
 }
 
-/* Add all keys of @n blocks that follow each other. @v: the thread's dims; @p, @c: weights and factors of its rows. */
-template <int dim, int R, int Q, int D>
-__device__ static inline void add_blocks(const uint16_t *v, const float *p, const float *c, uint32_t n,
-                                         chained<Q, D> &y)
+/* Where V of the piece in slot @slot lies, from dim @d on. */
+__device__ static inline uint16_t *value_at(const struct deep &x, uint32_t slot, uint32_t d)
 {
-    const uint32_t all = n * CUDA_WARP;
-    keys<Q, D> one, two;
-    read_keys<dim, R>(v, p, 0, one);
-#pragma unroll 1
-    for (uint32_t b = 0; b < all; b += CUDA_WARP, c += R) {
-        scale_all<Q, D>(*(const values<Q> *)c, y);
-#pragma unroll 2
-        for (uint32_t j = b; j < b + CUDA_WARP; j += 2 * KEYS) { /* reads before what needs them */
-            const uint32_t next = j + 2 * KEYS;
-            read_keys<dim, R>(v, p, j + KEYS, two);
-            add_some(one, y);
-            read_keys<dim, R>(v, p, next < all ? next : 0, one);
-            add_some(two, y);
-        }
-    }
+    return (uint16_t *)(x.ring + slot * CUDA_DEEP_SLOT) + d;
 }
 
-/* Add the keys [lo, hi) of a block. */
+__device__ static inline uint32_t slot_after(const struct deep &x, uint32_t slot)
+{
+    return slot + 1 == x.slots ? 0 : slot + 1;
+}
+
+/* Add all keys of the pieces [i, end), the first in slot @slot. @d: the thread's first dim; @p, @c: weights and factors
+ * of its rows. Returns the slot behind. */
+template <int dim, int R, int Q, int D>
+__device__ static inline uint32_t add_pieces(const struct deep &x, const struct count &n, uint32_t i, uint32_t end,
+                                             uint32_t slot, uint32_t d, const float *p, const float *c,
+                                             chained<Q, D> &y)
+{
+    constexpr uint32_t all = layout<dim>::blocks * CUDA_WARP; /* keys of a piece */
+    const uint16_t *v = value_at(x, slot, d);
+    keys<Q, D> one, two;
+    bar_wait(&full[i], 0);
+    read_keys<dim, R>(v, p, 0, one);
+#pragma unroll 1
+    for (; i < end; i++) {
+        slot = slot_after(x, slot);
+#pragma unroll
+        for (uint32_t j = 0; j < all; j += 2 * KEYS) { /* reads before what needs them */
+            const bool last = j + 2 * KEYS == all, more = i + 1 < end;
+            if (j % CUDA_WARP == 0) scale_all<Q, D>(*(const values<Q> *)c, y), c += R;
+            read_keys<dim, R>(v, p, j + KEYS, two);
+            add_some(one, y);
+            if (last && more) v = value_at(x, slot, d), p += all * R;
+            if (last) bar_wait(&full[more ? i + 1 : i], 0);
+            read_keys<dim, R>(v, p, last ? 0 : j + 2 * KEYS, one);
+            add_some(two, y);
+        }
+        warp_arrive(&empty_v[i - n.keys]);
+    }
+    return slot;
+}
+
+/* Add the keys [lo, hi) of a block; others are read, too. */
 template <int dim, int R, int Q, int D>
 __device__ static inline void add_keys(const uint16_t *v, const float *p, const float *c, uint32_t lo, uint32_t hi,
                                        chained<Q, D> &y)
@@ -119,10 +197,29 @@ __device__ static inline void add_keys(const uint16_t *v, const float *p, const 
     if (lo >= hi) return;
     scale_all<Q, D>(*(const values<Q> *)c, y);
 #pragma unroll 1
-    for (uint32_t j = lo; j < hi; j++) {
-        __half k[D];
-        read_dims<D>(v + j * dim, k);
-        add_value<Q, D>(*(const values<Q> *)(p + j * R), k, y);
+    for (uint32_t j = lo / KEYS * KEYS; j < hi; j += KEYS) {
+        keys<Q, D> k;
+        read_keys<dim, R>(v, p, j, k);
+#pragma unroll
+        for (uint32_t i = 0; i < KEYS; i++)
+            if (j + i >= lo && j + i < hi) add_value<Q, D>(k.p[i], k.v[i], y);
+    }
+}
+
+/* Add the keys of the blocks [b, end), which are the piece at @v, as far as they are visible. The token's own value
+ * takes its place. */
+template <int dim, int R, int Q, int D>
+__device__ static inline void add_visible(const struct steps &s, const struct deep &x, const struct early &e,
+                                          uint32_t d, uint16_t *v, const float *p, const float *c, uint32_t b,
+                                          uint32_t end, chained<Q, D> &y)
+{
+    for (uint32_t k = 0; k < D && e.own && e.at - b < end - b; k++)
+        v[((e.at - b) * CUDA_WARP + e.slot) * dim + k] = to_half(x.value[d + k]);
+#pragma unroll 1
+    for (; b < end; b++, v += CUDA_WARP * dim, p += CUDA_WARP * R, c += R) {
+        uint32_t lo, hi;
+        visible(s.begin, s.end, s.first + b * CUDA_WARP, lo, hi);
+        add_keys<dim, R>(v, p, c, lo, hi, y);
     }
 }
 
@@ -131,32 +228,27 @@ template <int dim, int R, int Q, int D>
 __device__ static inline void chain_some(const struct steps &s, const struct deep &x, const struct count &n,
                                          const struct early &e, uint32_t d, uint32_t first, chained<Q, D> &y)
 {
-    using L = layout<dim>;
+    constexpr uint32_t blocks = layout<dim>::blocks;
     const float *p = x.weights + first, *c = x.factors + first;
-    /* the blocks of which all keys are visible, as far as there are some */
+    /* the blocks of which all keys are visible, as far as there are some, and none is the token's */
     const uint32_t from = s.begin > s.first ? (s.begin - s.first + CUDA_WARP - 1) / CUDA_WARP : 0;
-    const uint32_t to = min((max(s.end, s.first) - s.first) / CUDA_WARP, n.blocks);
+    const uint32_t whole = min((max(s.end, s.first) - s.first) / CUDA_WARP, n.blocks);
+    const uint32_t to = (e.own ? min(whole, e.at) : whole) / blocks; /* pieces */
     uint32_t slot = n.keys % x.slots;
 #pragma unroll 1
-    for (uint32_t i = n.keys, b = 0; i < n.all; i++) {
-        uint16_t *v = (uint16_t *)(x.ring + slot * CUDA_DEEP_SLOT) + d;
-        const uint32_t end = min(b + L::blocks, n.blocks);
-        bar_wait(&full[i], 0);
-        for (uint32_t k = 0; k < D && e.own && e.at - b < end - b; k++)
-            v[((e.at - b) * CUDA_WARP + e.slot) * dim + k] = to_half(x.value[d + k]);
-#pragma unroll 1
-        while (b < end) {
-            const uint32_t whole = b < from || b >= to ? 0 : min(end, to) - b, some = max(whole, 1u);
-            uint32_t lo, hi;
-            visible(s.begin, s.end, s.first + b * CUDA_WARP, lo, hi);
-            if (whole)
-                add_blocks<dim, R>(v, p, c, whole, y);
-            else
-                add_keys<dim, R>(v, p, c, lo, hi, y);
-            b += some, v += some * CUDA_WARP * dim, p += some * CUDA_WARP * R, c += some * R;
+    for (uint32_t i = 0, end; n.keys + i < n.all; i = end) {
+        const uint32_t b = i * blocks;
+        const float *own = p + b * CUDA_WARP * R, *factors = c + b * R;
+        end = i + 1;
+        if (b >= from && i < to) {
+            end = to;
+            slot = add_pieces<dim, R>(x, n, n.keys + i, n.keys + end, slot, d, own, factors, y);
+            continue;
         }
-        warp_arrive(&empty_v[i - n.keys]);
-        if (++slot == x.slots) slot = 0;
+        bar_wait(&full[n.keys + i], 0);
+        add_visible<dim, R>(s, x, e, d, value_at(x, slot, d), own, factors, b, min(b + blocks, n.blocks), y);
+        warp_arrive(&empty_v[i]);
+        slot = slot_after(x, slot);
     }
 }
 
@@ -171,15 +263,15 @@ template <int R> __device__ static inline void sum_rows(const struct deep &x, co
 }
 
 /* All chains, and what becomes of them. The outputs take the place of the queries. */
-template <int dim, int R, int W>
+template <int dim, int R, bool FEW>
 __device__ static inline void chain_deep(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &s,
                                          const struct deep &x, const struct count &n, const struct early &e)
 {
-    constexpr int Q = own_rows<R>, D = own_dims<dim, R>;
-    static_assert(chains<dim, R> <= W * CUDA_WARP, "each thread has chains once");
+    constexpr int Q = own_rows<dim, R, FEW>, D = own_dims<dim, R, FEW>, W = CUDA_DEEP_WARPS(FEW);
+    static_assert(chains<dim, R, FEW> <= W * CUDA_WARP, "each thread has chains once");
     const uint32_t d = threadIdx.x * D % dim, first = threadIdx.x * D / dim * Q;
     if (threadIdx.x / CUDA_WARP == W - 1) sum_rows<R>(x, n);
-    if (threadIdx.x < chains<dim, R>) {
+    if (threadIdx.x < chains<dim, R, FEW>) {
         chained<Q, D> y = {};
         chain_some<dim, R>(s, x, n, e, d, first, y);
 #pragma unroll
@@ -194,11 +286,12 @@ __device__ static inline void chain_deep(const struct cuda_decode &a, const stru
 }
 
 /* The CTA's queries are a KV head of the arguments, of which @of.share have the same K and V. */
-template <int dim, int R, int W> __device__ static inline void attend(const struct cuda_deep &of)
+template <int dim, int R, bool FEW> __device__ static inline void attend(const struct cuda_deep &of)
 {
+    constexpr int W = CUDA_DEEP_WARPS(FEW);
     const struct cuda_decode &a = of.a;
     const uint32_t head = blockIdx.y / of.share;
-    init_bars<dim, R, W>();
+    init_bars<dim, R, FEW>();
     const struct cuda_tile t = a.attn.tiles[blockIdx.x];
     struct steps s = {};
     s.rows = t.n * a.attn.group;
@@ -215,13 +308,17 @@ template <int dim, int R, int W> __device__ static inline void attend(const stru
     if (!fetches) {
         meet<W>();
         wait_before();
-        make_deep<dim, R, W>(a, t, x, e, head, blockIdx.y % of.share == 0);
+        const bool stores = blockIdx.y % of.share == 0;
+        if (of.plain)
+            make_plain<dim, R, W>(a, t, x, e, head, stores);
+        else
+            make_deep<dim, R, W>(a, t, x, e, head, stores);
         meet<W>();
         score_blocks<dim, R, W>(a.attn, t, s, x, n, e);
         meet<W>();
         weigh_blocks<R, W>(t, s, x, n);
         meet<W>();
-        chain_deep<dim, R, W>(a, t, s, x, n, e);
+        chain_deep<dim, R, FEW>(a, t, s, x, n, e);
     }
     if (e.one) return;
     /* what is in shared memory has served its purpose: the ring and the weights, then the queries and what follows */
@@ -232,17 +329,21 @@ template <int dim, int R, int W> __device__ static inline void attend(const stru
 static_assert(2 * 64 + 64 * 8 + 3 * BLOCKS * 8 >= 4 * CUDA_WARP * 8,
               "there is room for struct joining of 8 rows, and so of fewer");
 
-#define DEEP(dim, rows)                                                                                                \
-    extern "C" __global__ void __launch_bounds__(CUDA_DEEP_THREADS(rows), CUDA_DEEP_CTAS(rows))                        \
-        cuda_deep_##dim##_##rows(const __grid_constant__ struct cuda_deep a)                                           \
+#define DEEP(name, dim, rows, few)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(CUDA_DEEP_THREADS(few), CUDA_DEEP_CTAS(few))                          \
+        cuda_##name##_##dim##_##rows(const __grid_constant__ struct cuda_deep a)                                       \
     {                                                                                                                  \
         start_next();                                                                                                  \
         touch(a);                                                                                                      \
-        attend<dim, rows, CUDA_DEEP_WARPS(rows)>(a);                                                                   \
+        attend<dim, rows, few>(a);                                                                                     \
     }
-DEEP(64, 2)
-DEEP(64, 4)
-DEEP(64, 8)
-DEEP(128, 2)
-DEEP(128, 4)
-DEEP(128, 8)
+DEEP(deep_few, 64, 2, true)
+DEEP(deep_few, 64, 4, true)
+DEEP(deep_few, 64, 8, true)
+DEEP(deep_few, 128, 2, true)
+DEEP(deep_few, 128, 4, true)
+DEEP(deep_few, 128, 8, true)
+DEEP(deep, 64, 4, false)
+DEEP(deep, 64, 8, false)
+DEEP(deep, 128, 4, false)
+DEEP(deep, 128, 8, false)

@@ -258,14 +258,19 @@ struct cuda_decode {
     uint32_t *done; /* [tokens][kv_heads] 0 before and after */
 };
 
-/* cuda_plain_*_64 or _128 computes it: heads of so many values, all rotated, an even number for each KV head, without
- * biases, norms, factors of queries, a cap and sink scores; the result is quantized and not wide. */
+/* Heads are rotated whole, and nothing else becomes of them: there are no biases, norms and factors of queries. */
+static inline int cuda_only_rotates(const struct cuda_heads *h)
+{
+    return !h->q_bias && !h->k_bias && !h->v_bias && !h->q_norm && !h->k_norm && !h->unit && !h->v_norm && !h->warmth &&
+           h->rotates && h->rot == h->dim;
+}
+
+/* cuda_plain_*_64 or _128 computes it: heads of so many values, which are only rotated, an even number for each KV
+ * head, without a cap and sink scores; the result is quantized and not wide. */
 static inline int cuda_is_plain(const struct cuda_decode *a)
 {
-    const struct cuda_heads *h = &a->heads;
-    const int bare = !h->q_bias && !h->k_bias && !h->v_bias && !h->q_norm && !h->k_norm && !h->unit && !h->v_norm;
-    return (h->dim == 64 || h->dim == 128) && h->rotates && h->rot == h->dim && a->attn.group % 2 == 0 && bare &&
-           !h->warmth && !(a->attn.cap > 0) && !a->merge.sink_scores && a->merge.q.q && !a->merge.q.wide;
+    return (a->heads.dim == 64 || a->heads.dim == 128) && cuda_only_rotates(&a->heads) && a->attn.group % 2 == 0 &&
+           !(a->attn.cap > 0) && !a->merge.sink_scores && a->merge.q.q && !a->merge.q.wide;
 }
 
 /* Bias, scale and softcap of logits. */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Sizes of cuda_deep_*, which the host needs too: see attn-deep.cu. @rows: queries of a CTA. */
+/* Sizes of cuda_deep_* and cuda_deep_few_*, which the host needs too: see attn-deep.cu. @rows: queries of a CTA; @few:
+ * the kernel is for one CTA of a multiprocessor, or two. */
 #include "kernels/cuda/cuda-args.h"
 
-#define CUDA_DEEP_WARPS(rows)   ((rows) < 4 ? 8 : 4) /* that compute */
-#define CUDA_DEEP_THREADS(rows) ((CUDA_DEEP_WARPS(rows) + 1) * CUDA_WARP)
-#define CUDA_DEEP_CTAS(rows)    ((rows) < 4 ? 1 : 4)             /* of a multiprocessor, at most */
-#define CUDA_DEEP_DIMS          64                               /* of two blocks of K: a piece, */
-#define CUDA_DEEP_HALF          (CUDA_DEEP_DIMS * CUDA_WARP * 2) /* whose half is that of a block, in bytes */
-#define CUDA_DEEP_SLOT          (2 * CUDA_DEEP_HALF + 128)       /* of a piece in shared memory */
-#define CUDA_DEEP_SLOTS         16                               /* at most */
-#define CUDA_DEEP_ENDS          8                                /* rows of which there is a largest score, at most */
+#define CUDA_DEEP_WARPS(few)   ((few) ? 8 : 4) /* that compute */
+#define CUDA_DEEP_THREADS(few) ((CUDA_DEEP_WARPS(few) + 1) * CUDA_WARP)
+#define CUDA_DEEP_CTAS(few)    ((few) ? 2 : 4)                  /* of a multiprocessor, at most */
+#define CUDA_DEEP_DIMS         64                               /* of two blocks of K: a piece, */
+#define CUDA_DEEP_HALF         (CUDA_DEEP_DIMS * CUDA_WARP * 2) /* whose half is that of a block, in bytes */
+#define CUDA_DEEP_SLOT         (2 * CUDA_DEEP_HALF + 128)       /* of a piece in shared memory */
+#define CUDA_DEEP_SLOTS        16                               /* at most */
+#define CUDA_DEEP_ENDS         8                                /* rows of which there is a largest score, at most */
 /* Bytes: slots, weights, queries, K and V of the token, numbers of each row and block, ends of rows, angles. */
 #define CUDA_DEEP_SHARED(dim, rows, slots)                                                                             \
     ((slots)*CUDA_DEEP_SLOT + 4 * ((rows)*CUDA_SEGMENT + (rows) * (dim) + 2 * (dim) +                                  \
@@ -18,6 +19,7 @@
 
 struct cuda_deep {
     struct cuda_decode a;
-    uint32_t slots; /* pieces in shared memory */
+    uint32_t slots; /* pieces in shared memory, at least 2: a warp waits for the next one before it leaves one */
+    uint32_t plain; /* cuda_only_rotates() */
     uint32_t share; /* KV heads of the arguments that have the same K and V: the queries of one are divided */
 };

@@ -61,10 +61,11 @@ template <int dim> __device__ static inline struct count count_of(const struct c
     return n;
 }
 
-/* Rows and dims of a thread's chains; so many threads have some. */
-template <int R> constexpr int own_rows = R < 4 ? R : 4;
-template <int dim, int R> constexpr int own_dims = R < 4 || (dim == 128 && R == 4) ? 1 : 2; /* measured, H200 */
-template <int dim, int R> constexpr uint32_t chains = dim / own_dims<dim, R> *(R / own_rows<R>);
+/* Rows and dims of a thread's chains; so many threads have some. Measured, H200. */
+template <int dim, int R, bool FEW> constexpr int own_rows = R < 4 || (FEW && dim == 64) ? 2 : 4;
+template <int dim, int R, bool FEW> constexpr int own_dims = R < 4 || (R == 4 && (FEW || dim == 128)) ? 1 : 2;
+template <int dim, int R, bool FEW>
+constexpr uint32_t chains = dim / own_dims<dim, R, FEW> *(R / own_rows<dim, R, FEW>);
 
 /* All computing warps have come so far. */
 template <int W> __device__ static inline void meet()
@@ -101,13 +102,14 @@ __device__ static inline void fetch_piece(const struct deep &x, const struct cou
 }
 
 /* Before anything else: a thread of each warp some of the barriers. */
-template <int dim, int R, int W> __device__ static inline void init_bars()
+template <int dim, int R, bool FEW> __device__ static inline void init_bars()
 {
+    constexpr uint32_t W = CUDA_DEEP_WARPS(FEW);
     if (threadIdx.x % CUDA_WARP) return;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x / CUDA_WARP; i < PIECES; i += W + 1) {
         bar_init(&full[i], 1);
-        if (i < BLOCKS) bar_init(&empty[i], 1), bar_init(&empty_v[i], chains<dim, R> / CUDA_WARP);
+        if (i < BLOCKS) bar_init(&empty[i], 1), bar_init(&empty_v[i], chains<dim, R, FEW> / CUDA_WARP);
     }
     bar_fence();
 }

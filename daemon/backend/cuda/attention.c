@@ -9,6 +9,7 @@
 #define DEEP_BLOCKS   9            /* of the largest tile, at least, for cuda_deep_* */
 #define DEEP_ALONE    (110u << 10) /* shared memory of one CTA of cuda_deep_* on a multiprocessor, */
 #define DEEP_TWO      (166u << 10) /* and of two */
+#define DEEP_FEW      1            /* most CTAs of a multiprocessor for cuda_deep_few_* */
 #define DEEP_BARRIERS 640          /* bytes that cuda_deep_* has beside */
 #define MANY_PARTS    16           /* of a token on average, for cuda_merge_deep */
 #define NEAR_ENDS     (16 * 8)     /* bytes of cuda_near_* for maxima and sums of rows */
@@ -103,10 +104,10 @@ static int find_deep(struct cuda *c)
     int r = 0;
     if (!c->device.early || c->host->base.config.kv_type != KERN_KV_F16) return 0;
     for (uint32_t i = 0; !r && i < CUDA_DEEP_SIZES * CUDA_PLAIN_SIZES; i++) {
-        const uint32_t size = i / CUDA_DEEP_SIZES, k = i % CUDA_DEEP_SIZES, dim = sizes[size].dim;
-        r = cuda_kernel_of(&c->device, &c->kern.deep[size][k],
-                           CUDA_DEEP_SHARED(dim, deep_rows[k], deep_slots(dim, deep_rows[k], 1)), "cuda_deep_%u_%u",
-                           dim, deep_rows[k]);
+        const uint32_t size = i / CUDA_DEEP_SIZES, k = i % CUDA_DEEP_SIZES, dim = sizes[size].dim, rows = deep_rows[k];
+        const uint32_t shared = CUDA_DEEP_SHARED(dim, rows, deep_slots(dim, rows, 1));
+        r = cuda_kernel_of(&c->device, &c->kern.deep_few[size][k], shared, "cuda_deep_few_%u_%u", dim, rows);
+        if (!r && k) r = cuda_kernel_of(&c->device, &c->kern.deep[size][k], shared, "cuda_deep_%u_%u", dim, rows);
     }
     return r;
 }
@@ -250,29 +251,28 @@ static uint32_t share_of(const struct cuda *c, uint32_t group, uint32_t ctas)
 /* The kernels for tokens that see much compute @a. */
 static bool is_deep(const struct cuda *c, const struct cuda_wave *w, const struct cuda_decode *a)
 {
-    const uint32_t dim = a->attn.dim, size = size_of(dim), group = a->attn.group, ctas = w->n_tiles * a->attn.kv_heads;
-    if (w->blocks < DEEP_BLOCKS || size >= CUDA_PLAIN_SIZES || dim != sizes[size].dim || !c->kern.deep[size][0] ||
-        group > deep_rows[CUDA_DEEP_SIZES - 1] || a->heads.rot > dim)
-        return false;
-    /* where a CTA has a multiprocessor for all queries, copies of its whole tile are faster, as far as there is room */
-    return size || ctas > (unsigned)c->device.processors || share_of(c, group, ctas) > 1;
+    const uint32_t dim = a->attn.dim, size = size_of(dim);
+    return w->blocks >= DEEP_BLOCKS && size < CUDA_PLAIN_SIZES && dim == sizes[size].dim && c->kern.deep_few[size][0] &&
+           a->attn.group <= deep_rows[CUDA_DEEP_SIZES - 1] && a->heads.rot <= dim;
 }
 
 static int start_deep(const struct cuda *c, struct start *x, const struct cuda_decode *a)
 {
-    struct cuda_deep deep = {.a = *a, .share = share_of(c, a->attn.group, x->grid.x * x->grid.y)};
+    struct cuda_deep deep = {
+        .a = *a, .plain = cuda_only_rotates(&a->heads), .share = share_of(c, a->attn.group, x->grid.x * x->grid.y)};
     const uint32_t dim = a->attn.dim, group = a->attn.group / deep.share;
     x->grid.y *= deep.share;
     deep.a.attn.group = (uint16_t)group;
     deep.a.attn.kv_heads = (uint16_t)x->grid.y;
     const uint32_t ctas = cuda_divide(x->grid.x * x->grid.y, (unsigned)c->device.processors);
-    uint32_t k = ctas > 1; /* the first kernel is for one CTA of a multiprocessor */
+    const bool few = ctas <= DEEP_FEW;
+    uint32_t k = !few;
     while (deep_rows[k] < group) k++;
-    const uint32_t rows = deep_rows[k], most = CUDA_DEEP_CTAS(rows);
+    const uint32_t rows = deep_rows[k], most = CUDA_DEEP_CTAS(few);
     deep.slots = deep_slots(dim, rows, ctas < most ? ctas : most);
-    x->grid.threads = CUDA_DEEP_THREADS(rows);
+    x->grid.threads = CUDA_DEEP_THREADS(few);
     x->grid.shared = CUDA_DEEP_SHARED(dim, rows, deep.slots);
-    return cuda_launch(&c->device, c->kern.deep[size_of(dim)][k], x->grid, &deep);
+    return cuda_launch(&c->device, (few ? c->kern.deep_few : c->kern.deep)[size_of(dim)][k], x->grid, &deep);
 }
 
 /* Start the kernel that has copies of the KV blocks in shared memory, where there is room for those of the largest

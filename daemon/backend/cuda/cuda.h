@@ -145,10 +145,11 @@ struct cuda_kernels {
     } altup;          /* altup.c */
     CUfunction alibi; /* NULL: the model has none */
     CUfunction attn[CUDA_ATTN_SIZES], attn_some[CUDA_ATTN_SIZES], attn_capped[CUDA_ATTN_SIZES];
-    CUfunction attn_many[CUDA_ATTN_SIZES];              /* or NULL */
-    CUfunction near, apart;                             /* NULL: the device has no bulk copies */
-    CUfunction plain[CUDA_PLAIN_SIZES];                 /* the same of usual models: cuda_is_plain() */
-    CUfunction deep[CUDA_PLAIN_SIZES][CUDA_DEEP_SIZES]; /* up to 2, 4 and 8 for a KV head; NULL: not f16 either */
+    CUfunction attn_many[CUDA_ATTN_SIZES];                  /* or NULL */
+    CUfunction near, apart;                                 /* NULL: the device has no bulk copies */
+    CUfunction plain[CUDA_PLAIN_SIZES];                     /* the same of usual models: cuda_is_plain() */
+    CUfunction deep_few[CUDA_PLAIN_SIZES][CUDA_DEEP_SIZES]; /* up to 2, 4 and 8 for a KV head; NULL: not f16 either */
+    CUfunction deep[CUDA_PLAIN_SIZES][CUDA_DEEP_SIZES];     /* NULL for up to 2, too */
     struct cuda_kind kinds[KERN_TYPES];
 };
 

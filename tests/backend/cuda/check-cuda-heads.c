@@ -304,7 +304,7 @@ static struct cuda_decode decode_args(const struct decode_case *c)
 }
 
 /* One kernel, which is run twice, gives what @a gave in three, which other checks compare with the definition. "plain":
- * if the case is. @rows: of "deep", whose CTAs share the queries of a KV head if these are more. */
+ * if the case is. @rows: of "deep" and "deep_few", whose CTAs share the queries of a KV head if these are more. */
 static void same_decode(const struct decode_case *c, const char *which, unsigned shared, const struct cuda_decode *a,
                         uint32_t rows)
 {
@@ -317,12 +317,13 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
     if (!strcmp(which, "plain") && !cuda_is_plain(&b)) return;
     snprintf(name, sizeof(name), "cuda_%s_%s", which, kern_kv_name(y->type));
     if (!strcmp(which, "plain")) snprintf(name, sizeof(name), "cuda_plain_%s_%u", kern_kv_name(y->type), y->dim);
-    if (!strcmp(which, "deep")) snprintf(name, sizeof(name), "cuda_deep_%u_%u", y->dim, rows);
+    if (rows) snprintf(name, sizeof(name), "cuda_%s_%u_%u", which, y->dim, rows);
     const uint32_t group = y->heads / y->kv_heads, share = rows && group > rows ? group / rows : 1;
     for (unsigned k = 0; k < 2; k++) {
         const unsigned some = k == c->n_tiles % 2 ? 512 : 128;
-        const unsigned threads = rows ? CUDA_DEEP_THREADS(rows) : some;
-        struct cuda_deep args = {b, DEEP_SLOTS, share}; /* the others take its first member */
+        const unsigned threads = rows ? CUDA_DEEP_THREADS(!strcmp(which, "deep_few")) : some;
+        struct cuda_deep args = {b, DEEP_SLOTS, 0, share}; /* the others take its first member */
+        args.plain = k && cuda_only_rotates(&b.heads);
         args.a.attn.group = (uint16_t)(group / share), args.a.attn.kv_heads = (uint16_t)(y->kv_heads * share);
         if (k && y->dim % 32 == 0) args.a.done = NULL;
         dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads * share, threads, shared}, &args);
@@ -357,8 +358,10 @@ static void one_decode(enum kern_kv type, unsigned i)
     if (device.early && apart + half <= 216 << 10) same_decode(&c, "plain", apart + half, &a, 0);
     for (uint32_t rows = 2; rows <= 8; rows *= 2)
         if (device.early && type == KERN_KV_F16 && (y->dim == 64 || y->dim == 128) && group <= 8 &&
-            (group <= rows || group % rows == 0))
-            same_decode(&c, "deep", CUDA_DEEP_SHARED(y->dim, rows, DEEP_SLOTS), &a, rows);
+            (group <= rows || group % rows == 0)) {
+            same_decode(&c, "deep_few", CUDA_DEEP_SHARED(y->dim, rows, DEEP_SLOTS), &a, rows);
+            if (rows > 2) same_decode(&c, "deep", CUDA_DEEP_SHARED(y->dim, rows, DEEP_SLOTS), &a, rows);
+        }
     dev_reset();
 }
 

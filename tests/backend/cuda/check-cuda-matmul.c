@@ -280,11 +280,17 @@ static void one_normed(struct products *p, unsigned bits)
     if (c.h) same_floats(dev_down(a.norm.to, bytes), x, k, "joined row, k %zu", k);
 }
 
-/* The input is a row of f32. */
+/* The input is a row of f32. Some blocks, or all, have no largest value of usual exponent. */
 static void one_row(struct products *p)
 {
+    static const float all[] = {1.0f, 0x1p-135f}, scales[] = {1.0f, 1.0f, 0.0f, 0x1p95f};
     const size_t k = p->a.k;
-    const float *x = random_row(k);
+    const uint32_t tiny = rng_below(2);
+    float *x = random_row(k);
+    for (size_t b = 0; b < k; b += KERN_BLOCK) {
+        const float scale = all[tiny] * scales[rng_below(tiny ? 3 : 4)];
+        for (size_t i = b; i < b + KERN_BLOCK; i++) x[i] *= scale;
+    }
     struct cuda_one a = {.m = p->a, .row = dev_up(x, k * sizeof(*x))};
     const struct kern_acts acts = quantized(x, k);
     assert_int_equal(cuda_multiply_one(&device, &p->kind, &a), 0);
@@ -297,10 +303,9 @@ static void one_activated(struct products *p, const struct kern_acts *x)
     const uint32_t rows = p->a.of[0].rows;
     float *up = mem(p->ld * sizeof(*up)), *gate = mem(p->ld * sizeof(*gate));
     const float *bias = random_row(rows);
-    struct cuda_one a = {.m = p->a,
-                         .gated = {.gate = dev_up(bias, rows * sizeof(*bias)),
-                                   .up_bias = dev_up(bias, rows * sizeof(*bias)),
-                                   .k = rows}};
+    const bool biased = rng_below(2);
+    struct cuda_one a = {.m = p->a, .gated = {.gate = dev_up(bias, rows * sizeof(*bias)), .k = rows}};
+    a.gated.up_bias = biased ? a.gated.gate : NULL;
     a.gated.up = a.gated.gate; /* not NULL: there are two products */
     a.gated.f = dev_poisoned(rows * sizeof(float));
     a.m.x = upload_acts(x, false);
@@ -308,7 +313,7 @@ static void one_activated(struct products *p, const struct kern_acts *x)
     a.m.n_products = 2;
     ref->matmul[p->type](up, p->ld, p->panels[0], x, rows);
     memcpy(gate, up, rows * sizeof(*up));
-    ref->add(up, bias, rows);
+    if (biased) ref->add(up, bias, rows);
     ref->silu_mul(gate, up, rows);
     assert_int_equal(cuda_multiply_one(&device, &p->kind, &a), 0);
     same_floats(dev_down(a.gated.f, rows * sizeof(float)), gate, rows, "one, activated: %s rows %u k %u",

@@ -117,6 +117,12 @@ void host_pool_turn(struct kv_cache *c, bool stepped)
 
 /* --- begin and end --- */
 
+uint64_t host_pool_least(const struct backend *b)
+{
+    const struct kv_group *state = hparams_state(&b->hparams);
+    return host_slots_stride(payload_bytes(b, 0)) + host_slots_stride(state ? state->state_bytes : 0);
+}
+
 /* Of @bytes, those for states: their part of the device's memory, with room for one state and one block at least. */
 static uint64_t for_states(const struct kv_cache *c, uint64_t bytes, uint64_t payload, uint64_t state)
 {

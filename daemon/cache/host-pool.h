@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct backend;
 struct job_returns;
 struct host_pool; /* opaque; body in host-pool.c */
 struct kv_cache;
@@ -25,6 +26,9 @@ struct host_pool_stats {
     struct host_tier_stats blocks, states;
     uint64_t bytes, bytes_taken; /* of all slots; of the memory that was taken so far */
 };
+
+/* Bytes with which there is room for one block, and for one recurrent state where the model has these. */
+uint64_t host_pool_least(const struct backend *b);
 
 /* Give the cache @bytes of host memory; its index has no node yet. The device's memory for KV and states is the measure
  * of how much each gets. 0, also without slots, then c->host is NULL: with @bytes 0, or for a backend whose blocks are

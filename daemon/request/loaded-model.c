@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/loaded-model.h"
+#include "daemon/cache/host-pool.h"
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/encoder/encoder.h"
 #include "daemon/request/constraint.h"
@@ -271,14 +272,6 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     return load_draft(m, drafts, c->parallel);
 }
 
-/* Bytes of one payload in the KV of a device. */
-static uint64_t payload_bytes_of(const struct backend *b)
-{
-    uint64_t sum = 0;
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++) sum += kv_group_payload(&b->hparams.groups[g]);
-    return sum;
-}
-
 /* Host memory for KV that a device has no room for. It must be there, or the daemon does not start: the kernel cannot
  * swap it. */
 static int load_host(struct loaded *m, const struct engine_config *c)
@@ -292,15 +285,15 @@ static int load_host(struct loaded *m, const struct engine_config *c)
         log_warning("kv-host-bytes is not used: a model for texts alone keeps no KV in host memory");
     if (b->hparams.embedding.whole) return 0;
     m->kv_host_bytes = given ? c->kv_host_bytes : load_host_bytes(available, b->config.kv_bytes);
-    if (given && m->kv_host_bytes < payload_bytes_of(b))
+    const uint64_t least = host_pool_least(b);
+    if (given && m->kv_host_bytes < least)
         return error_say(-EINVAL, "kv-host-bytes is %s, but one block of 32 tokens%s of this model takes %s",
                          format_size(have, m->kv_host_bytes), state ? " with a recurrent state" : "",
-                         format_size(need, payload_bytes_of(b)));
+                         format_size(need, least));
     if (given && available && m->kv_host_bytes > available)
         return error_say(-EINVAL, "kv-host-bytes is %s, but only %s of memory are free",
                          format_size(have, m->kv_host_bytes), format_size(need, available));
-    if (m->kv_host_bytes >= payload_bytes_of(b))
-        log_info("up to %s of KV in host memory", format_size(have, m->kv_host_bytes));
+    if (m->kv_host_bytes >= least) log_info("up to %s of KV in host memory", format_size(have, m->kv_host_bytes));
     return 0;
 }
 

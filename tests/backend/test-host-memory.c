@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Host memory behind the blocks of a backend that is not the CPU's: what was evicted comes back with the same bits, and
  * is not computed again. Covers daemon/cache/host-pool.c and daemon/sequence/fetch-blocks.c. */
+#include "daemon/cache/host-pool.h"
 #include "daemon/cache/prefix/prefix-host.h"
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
@@ -321,6 +322,26 @@ static void test_states_after_a_failure(void **state)
     }
 }
 
+/* The least memory that is taken has room for a state, and a block where a layer has attention. */
+static void has_room(const char *arch, bool kv)
+{
+    struct harness h;
+    states_init(&h, arch, 8 << 20);
+    harness_start(&h);
+    h.config.kv_host_bytes = host_pool_least(h.engine->core.cache.backend);
+    harness_stop(&h);
+    harness_start(&h);
+    if (kv) assert_int_equal(harness_status(&h, 0, "kv_host_blocks"), 1);
+    assert_int_equal(harness_status(&h, 0, "kv_host_states"), 1);
+    harness_fini(&h);
+}
+
+static void test_least(void **state)
+{
+    has_room("lfm2", true);
+    has_room("mamba2", false);
+}
+
 static void load_fails(struct engine_config *c, uint64_t bytes, const char *part)
 {
     struct loaded m;
@@ -346,7 +367,14 @@ static void test_sizes(void **state)
     c.kv_host_bytes = KV_HOST_DEFAULT;
     assert_int_equal(harness_load(&m, &t, &c), 0);
     assert_int_equal(m.kv_host_bytes, 4 << 20);
+    const uint64_t least = host_pool_least(m.backend);
     loaded_fini(&m);
+    load_fails(&c, least - 1, "but one block of 32 tokens of this model takes");
+    c.kv_host_bytes = least;
+    assert_int_equal(harness_load(&m, &t, &c), 0);
+    assert_int_equal(m.kv_host_bytes, least);
+    loaded_fini(&m);
+    c.kv_host_bytes = KV_HOST_DEFAULT;
     counting_host = -1;
     assert_int_equal(harness_load(&m, &t, &c), 0);
     assert_int_equal(m.kv_host_bytes, 0);
@@ -371,7 +399,7 @@ int main(void)
         TEST(test_no_memory),      TEST(test_growing),
         TEST(test_windows),        TEST(test_states),
         TEST(test_states_on_disk), TEST(test_states_after_a_failure),
-        TEST(test_sizes),
+        TEST(test_least),          TEST(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

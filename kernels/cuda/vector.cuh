@@ -6,26 +6,32 @@
 #define LANES 16 /* of the sums of a norm */
 #define BATCH 16 /* values that a chain reads at once */
 
+/* The sum of the squares of @whole batches of a lane's values, of which there is one at least; the next batch is read
+ * while one is added. */
+__device__ static inline float sum_squares(const float *x, uint32_t whole)
+{
+    float ss = 0.0f, v[BATCH], next[BATCH];
+#pragma unroll
+    for (uint32_t n = 0; n < BATCH; n++) v[n] = x[n * LANES];
+#pragma unroll 2
+    for (uint32_t b = 0; b < whole; b++) {
+        if (b + 1 < whole) x += BATCH * LANES;
+#pragma unroll
+        for (uint32_t n = 0; n < BATCH; n++) next[n] = x[n * LANES];
+#pragma unroll
+        for (uint32_t n = 0; n < BATCH; n++) ss = fma_(v[n], v[n], ss);
+#pragma unroll
+        for (uint32_t n = 0; n < BATCH; n++) v[n] = next[n];
+    }
+    return ss;
+}
+
 /* 1 / sqrt(ss / k + eps) of x[k] in shared memory, computed by the first 16 threads for all. */
 __device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out)
 {
     if (threadIdx.x < CUDA_WARP) {
         const uint32_t lane = threadIdx.x % LANES, whole = k / (BATCH * LANES); /* the other lanes do the same */
-        float ss = 0.0f, v[BATCH], next[BATCH];
-        const uint32_t step = whole ? LANES : 0; /* 0: nothing is made of what is read */
-        const float *at = x + (whole ? lane : 0);
-#pragma unroll
-        for (uint32_t n = 0; n < BATCH; n++) v[n] = at[n * step];
-#pragma unroll 2
-        for (uint32_t b = 0; b < whole; b++) {
-            if (b + 1 < whole) at += BATCH * LANES;
-#pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) next[n] = at[n * LANES];
-#pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) ss = fma_(v[n], v[n], ss);
-#pragma unroll
-            for (uint32_t n = 0; n < BATCH; n++) v[n] = next[n];
-        }
+        float ss = whole ? sum_squares(x + lane, whole) : 0.0f;
         for (uint32_t i = whole * BATCH * LANES + lane; i < k; i += LANES) ss = fma_(x[i], x[i], ss);
         ss = fold<LANES>(ss);
         if (threadIdx.x == 0) *out = 1.0f / sqrtf(ss / (float)k + eps);

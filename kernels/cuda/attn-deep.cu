@@ -7,7 +7,7 @@
  * scores and weights of two blocks at once, a lane those of two keys and all rows, in registers; then a thread has the
  * chains of some dims and rows. Rows that are no queries have zeros. Where there are few tiles, CTAs share the queries
  * of a KV head: each reads all of K and V, but has fewer rows, whose chains take most of the time. cuda_deep_few_* have
- * more warps, for a multiprocessor with one CTA or two. Of sm_90 alone.
+ * more warps, for a multiprocessor with one CTA. Of sm_90 alone.
  */
 #include "kernels/cuda/deep-weights.cuh"
 

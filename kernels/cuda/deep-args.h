@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Sizes of cuda_deep_* and cuda_deep_few_*, which the host needs too: see attn-deep.cu. @rows: queries of a CTA; @few:
- * the kernel is for one CTA of a multiprocessor, or two. */
+ * the kernel is for one CTA of a multiprocessor. */
 #include "kernels/cuda/cuda-args.h"
 
 #define CUDA_DEEP_WARPS(few)   ((few) ? 8 : 4) /* that compute */
 #define CUDA_DEEP_THREADS(few) ((CUDA_DEEP_WARPS(few) + 1) * CUDA_WARP)
-#define CUDA_DEEP_CTAS(few)    ((few) ? 2 : 4)                  /* of a multiprocessor, at most */
+#define CUDA_DEEP_CTAS(few)    ((few) ? 2 : 4)                  /* for which a multiprocessor has registers */
 #define CUDA_DEEP_DIMS         64                               /* of two blocks of K: a piece, */
 #define CUDA_DEEP_HALF         (CUDA_DEEP_DIMS * CUDA_WARP * 2) /* whose half is that of a block, in bytes */
 #define CUDA_DEEP_SLOT         (2 * CUDA_DEEP_HALF + 128)       /* of a piece in shared memory */

@@ -162,40 +162,27 @@ __device__ static inline bool is_bare(const struct cuda_norm &a)
     return a.h && !a.post && !a.bias && a.residual == 1.0f && !a.out_scale;
 }
 
-/* As put_joined(), of bare rows. */
-__device__ static inline void put_bare(const struct cuda_norm &a, float *v, struct eight &first)
+/* The joined row to @v, which the first CTA also writes to memory; the thread's first eight stay in @first. @BARE:
+ * is_bare(). */
+template <bool BARE> __device__ static inline void put_joined(const struct cuda_norm &a, float *v, struct eight &first)
 {
+    const bool joins = BARE || a.h;
 #pragma unroll 1
     for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += CUDA_ONE_THREADS) {
         const struct eight s = read_eight(a.x, group, a.k);
-        struct eight y = read_eight(a.h, group, a.k);
-#pragma unroll
-        for (uint32_t n = 0; n < EIGHT; n++) y.v[n] = s.v[n] + y.v[n];
-        put_eight(v, group, y);
-        if (blockIdx.x == 0 && a.to) put_eight(a.to, group, y);
-        if (group == threadIdx.x) first = y;
-    }
-    __syncthreads();
-}
-
-/* The joined row to @v, which the first CTA also writes to memory; the thread's first eight stay in @first. */
-__device__ static inline void put_joined(const struct cuda_norm &a, float *v, struct eight &first)
-{
-    for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += CUDA_ONE_THREADS) {
-        const struct eight s = read_eight(a.x, group, a.k);
         struct eight y = s;
-        if (a.h) {
+        if (joins) {
             y = read_eight(a.h, group, a.k);
 #pragma unroll
             for (uint32_t n = 0; n < EIGHT; n++) {
-                if (a.bias) y.v[n] = y.v[n] + a.bias[group * EIGHT + n];
-                if (a.residual != 1.0f) y.v[n] = y.v[n] * a.residual;
+                if (!BARE && a.bias) y.v[n] = y.v[n] + a.bias[group * EIGHT + n];
+                if (!BARE && a.residual != 1.0f) y.v[n] = y.v[n] * a.residual;
                 y.v[n] = s.v[n] + y.v[n];
-                if (a.out_scale) y.v[n] = y.v[n] * *a.out_scale;
+                if (!BARE && a.out_scale) y.v[n] = y.v[n] * *a.out_scale;
             }
         }
         put_eight(v, group, y);
-        if (a.h && a.to && blockIdx.x == 0) put_eight(a.to, group, y);
+        if (blockIdx.x == 0 && joins && a.to) put_eight(a.to, group, y);
         if (group == threadIdx.x) first = y;
     }
     __syncthreads();
@@ -209,17 +196,17 @@ __device__ static inline void put_norm(const struct cuda_norm &a, struct eight w
     float *stream = v + a.k;
     struct eight y = {};
     if (bare) {
-        put_bare(a, v, y);
+        put_joined<true>(a, v, y);
     } else if (a.h && a.post) {
         read_row(a, 0, stream, v);
         join(a, stream, v, &one);
         for (uint32_t i = threadIdx.x; a.to && blockIdx.x == 0 && i < a.k; i += CUDA_ONE_THREADS) a.to[i] = v[i];
         y = read_eight(v, threadIdx.x, a.k);
     } else {
-        put_joined(a, v, y);
+        put_joined<false>(a, v, y);
     }
     const float r = root_of(v, a.k, a.eps, &one);
-    for (uint32_t first = 0; (first + threadIdx.x / CUDA_WARP * CUDA_WARP) * EIGHT < a.k; first += CUDA_ONE_THREADS) {
+    for (uint32_t first = 0; has_eights(first, a.k); first += CUDA_ONE_THREADS) {
         const uint32_t group = first + threadIdx.x;
         if (first) w = read_eight(a.w, group, a.k), y = read_eight(v, group, a.k);
 #pragma unroll

@@ -22,7 +22,6 @@ struct options {
     char *adapters;              /* a line NAME=FILE for each; NULL: none but those beside the model */
     char *gateways;              /* names or uids; "none"; NULL: the default */
     bool no_sandbox;             /* --confine no */
-    bool no_packed_file;         /* keep the packed weights in memory only */
     uint64_t client_bytes;       /* of all connections; 0: a share of memory */
     uint64_t idle_exit_usec;     /* 0: never */
     uint64_t stop_timeout_usec;

@@ -116,7 +116,8 @@ struct backend_config {
     bool no_numa;           /* leave the placement of threads and memory to the kernel */
     bool window_group;      /* layers with a window get a KV group of their own (hparams_split) */
     const char *cpu;        /* HOB_CPU, or NULL */
-    const char *packed_dir; /* directory for packed weights; NULL: they are not kept */
+    const char *packed_dir; /* directory for fingerprints of models and packed weights; NULL: neither is kept */
+    bool no_packed_file;    /* packed weights are not kept there */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
     void *progress_ctx;
     /* Borrowed, of the same file: load its first MTP layer (hparams_mtp) in place of the model, with the output matrix

@@ -61,7 +61,8 @@ struct engine_config {
     struct media_config media;
     struct adapter_config adapters;
     /* directories; NULL: none */
-    char *packed_dir;      /* packed weights, kept for the next start */
+    char *packed_dir;      /* fingerprints of models and packed weights, kept for the next start */
+    bool no_packed_file;   /* keep the packed weights in memory only */
     char *state_dir;       /* sessions, and the secret of the cache's namespaces */
     char *cache_dir;       /* KV blocks */
     char *prefixes_dir;    /* its *.txt are system prompts that are kept warm for all users */

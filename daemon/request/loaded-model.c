@@ -251,6 +251,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .window_group = !c->one_group,
         .cpu = c->cpu,
         .packed_dir = c->packed_dir,
+        .no_packed_file = c->no_packed_file,
         .progress = progress,
         .progress_ctx = ctx,
         .mtp = {m->draft && m->draft->mtp ? drafts : 0, DRAFT_MODEL_TOKENS},

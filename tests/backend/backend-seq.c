@@ -26,6 +26,7 @@ struct backend *tiny_backend(const struct gguf *g, const struct tiny_backend_con
                                     .batch_tokens = c->batch_tokens ? c->batch_tokens : 256,
                                     .cpu = c->cpu ? c->cpu : getenv("HOB_CPU"),
                                     .packed_dir = c->packed_dir,
+                                    .no_packed_file = c->no_packed_file,
                                     .window_group = c->window_group};
     int r = backend_new(&b, g, &config);
     if (r < 0) fail_msg("%s", error_text(r));

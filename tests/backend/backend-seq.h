@@ -10,7 +10,7 @@ struct tiny_backend_config {
     uint32_t threads, batch_tokens, ctx, blocks; /* 0: 1, 256, the model's, enough for 8 contexts */
     enum kern_kv kv_type;
     const char *packed_dir;
-    bool window_group;
+    bool no_packed_file, window_group;
     const char *backend;         /* NULL: the CPU's */
     struct device_choice device; /* of that backend */
 };

@@ -67,12 +67,13 @@ def test_in_memory_only(home):
     p, mapped = start(home, "--packed-file", "no")
     ask(home)
     stop(home, p)
-    assert not folder(home).exists()
+    assert [f.suffix for f in folder(home).iterdir()] == [".id"]
     (home.root / "config" / "hob").mkdir(parents=True, exist_ok=True)
     (home.root / "config" / "hob" / "hobd.conf").write_text("packed-file = no\n")
     p, mapped = start(home)
+    assert not mapped
     stop(home, p)
-    assert not folder(home).exists()
+    assert [f.suffix for f in folder(home).iterdir()] == [".id"]
     p, mapped = start(home, "--packed-file", "yes")
     wait_for_file(home)
     stop(home, p)

@@ -163,8 +163,7 @@ static int allocate(struct cpu *c, const struct gguf *g)
 {
     struct backend *b = &c->base;
     const struct cpu *model = (const struct cpu *)b->config.mtp_of;
-    int r = weights_load(&c->weights, g, &b->hparams, model ? &model->weights : NULL, c->pool, b->config.packed_dir,
-                         b->config.progress, b->config.progress_ctx);
+    int r = weights_load(&c->weights, g, &b->hparams, model ? &model->weights : NULL, c->pool, &b->config);
     if (!r) r = make_freqs(c);
     if (!r) r = make_slopes(c);
     if (!r) r = cpu_allocate_kv(c);

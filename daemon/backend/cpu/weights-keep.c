@@ -40,6 +40,14 @@ static int identify(struct weights *w, const atomic_bool *stop)
     return r;
 }
 
+/* What follows where the model's file cannot be hashed, or its hash not be recorded. */
+static const char *what_lacks(const struct weights *w)
+{
+    struct fingerprint f;
+    if (w->dir && !w->no_packed_file) return "the packed weights are not kept for the next start";
+    return weights_model(w, &f) ? "the model has no fingerprint" : "the next start hashes the model's file again";
+}
+
 int weights_verify(struct weights *w, const atomic_bool *stop)
 {
     int r = w->packed ? packed_verify(w->packed, stop) : identify(w, stop);
@@ -48,10 +56,7 @@ int weights_verify(struct weights *w, const atomic_bool *stop)
         return 1;
     }
     if (w->packed) return r;
-    if (r)
-        log_warning("%s: %s",
-                    w->dir ? "the packed weights are not kept for the next start" : "the model has no fingerprint",
-                    error_text(r));
+    if (r) log_warning("%s: %s", what_lacks(w), error_text(r));
     return 0;
 }
 
@@ -83,5 +88,5 @@ void weights_keep(struct weights *w, const atomic_bool *stop)
     if (!atomic_load(&w->recorded) || weights_model(w, &model)) return; /* weights_verify has said why */
     if (w->packed) make_huge(w, stop);
     packed_sweep(w->dir); /* before a write: it frees space on the disk */
-    if (!w->packed) write_packed(w, &model, stop);
+    if (!w->packed && !w->no_packed_file) write_packed(w, &model, stop);
 }

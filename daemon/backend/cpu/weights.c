@@ -68,7 +68,7 @@ static bool map_packed(struct weights_plan *p)
     if (!w->dir || fingerprint_recall(&model, p->g, w->dir)) return false;
     weights_set_model(w, &model);
     atomic_store(&w->recorded, true);
-    if (packed_map(&w->packed, &w->table, &model, w->dir)) return false;
+    if (w->no_packed_file || packed_map(&w->packed, &w->table, &model, w->dir)) return false;
     w->mem = packed_image(w->packed);
     return true;
 }
@@ -248,8 +248,7 @@ static int make_plan(struct weights_plan *p, struct weights *w, const struct ggu
 }
 
 int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, const struct weights *model,
-                 struct compute_pool *pool, const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total),
-                 void *progress_ctx)
+                 struct compute_pool *pool, const struct backend_config *config)
 {
     struct weights_item *items = NULL;
     struct weights_plan p;
@@ -258,10 +257,11 @@ int weights_load(struct weights *w, const struct gguf *g, const struct hparams *
     w->items = items;
     w->n_items = p.n;
     if (!r) r = tabulate(&p);
-    if (!r && dir && !(w->dir = strdup(dir))) r = error_origin(-ENOMEM);
+    w->no_packed_file = config->no_packed_file;
+    if (!r && config->packed_dir && !(w->dir = strdup(config->packed_dir))) r = error_origin(-ENOMEM);
     if (!r && !map_packed(&p)) {
         r = reserve_memory(&p, &mem);
-        if (!r) r = fill(&p, mem, pool, progress, progress_ctx);
+        if (!r) r = fill(&p, mem, pool, config->progress, config->progress_ctx);
     }
     if (r) {
         weights_fini(w);

@@ -4,6 +4,7 @@
  * all in one image. The image is anonymous memory, or the file of packed weights of an earlier start (packed.h). */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/backend/cpu/packed.h"
+#include "daemon/model/backend.h"
 #include "daemon/model/hparams.h"
 #include "kernels/kernels.h"
 
@@ -137,20 +138,20 @@ struct weights {
     const struct gguf *g;
     struct weights_item *items; /* [n_items] of which tensors the matrices are (weights-plan.h) */
     size_t n_items;
-    char *dir;                 /* directory for packed weights; NULL: they are not kept */
+    char *dir; /* as packed_dir and no_packed_file of struct backend_config */
+    bool no_packed_file;
     _Atomic uint64_t model[2]; /* the fingerprint; weights_load or weights_verify sets it (weights_set_model) */
     atomic_bool model_known;   /* @model is set */
     atomic_bool recorded;      /* in @dir, for the next start; set before @model_known */
 };
 
 /* Load the weights of @g, which must stay open until weights_fini. @model: those of its model, which must stay, too; an
- * MTP layer without a last norm or an output matrix takes theirs. NULL if @s is no such layer's. @dir: directory for
- * packed weights, which need not exist; NULL: they are not kept. @progress as in struct backend_config. Returns 0; the
- * caller calls weights_fini. Returns -EINVAL, -EOPNOTSUPP or -ENOMEM and sets the error message, which names the tensor
- * or the bytes; *w is then empty. */
+ * MTP layer without a last norm or an output matrix takes theirs. NULL if @s is no such layer's. Of @config:
+ * packed_dir, which need not exist, no_packed_file, progress and progress_ctx. Returns 0; the caller calls
+ * weights_fini. Returns -EINVAL, -EOPNOTSUPP or -ENOMEM and sets the error message, which names the tensor or the
+ * bytes; *w is then empty. */
 int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, const struct weights *model,
-                 struct compute_pool *pool, const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total),
-                 void *progress_ctx);
+                 struct compute_pool *pool, const struct backend_config *config);
 void weights_fini(struct weights *w);
 
 /* Compare mapped weights with their checksums. Otherwise hash the model's file, unless its fingerprint is known, and
@@ -160,7 +161,8 @@ void weights_fini(struct weights *w);
 int weights_verify(struct weights *w, const atomic_bool *stop);
 
 /* After weights_verify has returned 0, once, from any thread: move mapped weights to huge pages, or write the others to
- * the directory, if there is one that can be written to. Sweeps it before. Failures are logged. */
+ * the directory, if there is one that can be written to and they are to be kept. Sweeps it before. Failures are logged.
+ */
 void weights_keep(struct weights *w, const atomic_bool *stop);
 
 /* The model's fingerprint: 0, or 1 if it is not known, or not yet (weights_verify). From any thread. */

@@ -126,14 +126,19 @@ struct start {
     struct backend_seq s;
 };
 
-static bool start(struct start *s, const struct place *p, const char *dir)
+static bool start_config(struct start *s, const struct place *p, const struct tiny_backend_config *c)
 {
     int r = gguf_open(&s->g, p->model);
     if (r) fail_msg("%s", error_text(r));
-    s->b = tiny_backend(s->g, &(struct tiny_backend_config){.threads = 2, .packed_dir = dir});
+    s->b = tiny_backend(s->g, c);
     backend_seq_init(&s->s, s->b, TOKENS, 3, 0);
     backend_seq_run(s->b, &s->s, 16);
     return s->b->weights_mapped;
+}
+
+static bool start(struct start *s, const struct place *p, const char *dir)
+{
+    return start_config(s, p, &(struct tiny_backend_config){.threads = 2, .packed_dir = dir});
 }
 
 static int verify_and_keep(struct start *s)
@@ -281,7 +286,7 @@ static void test_every_byte_of_the_head(void **state)
     assert_true(start(&s, p, p->dir));
     assert_int_equal(compute_pool_new(&pool, 1), 0);
     assert_int_equal(hparams_read(&hparams, s.g), 0);
-    assert_int_equal(weights_load(&w, s.g, &hparams, NULL, pool, p->dir, NULL, NULL), 0);
+    assert_int_equal(weights_load(&w, s.g, &hparams, NULL, pool, &(struct backend_config){.packed_dir = p->dir}), 0);
     assert_int_equal(weights_model(&w, &model), 0);
     for (uint64_t i = 0; i < head_bytes(&h); i++) {
         flip(p->file, i);
@@ -421,6 +426,26 @@ static void test_records(void **state)
     }
     flip(p->file, 70);
     assert_false(once(p));
+    assert_true(once(p));
+}
+
+/* The model's file is hashed once, also where no packed weights are kept, and those that are there are left alone. */
+static void test_records_alone(void **state)
+{
+    struct place *p = *state;
+    const struct tiny_backend_config config = {.threads = 2, .packed_dir = p->dir, .no_packed_file = true};
+    for (int i = 0; i < 3; i++) {
+        struct start s;
+        struct fingerprint f;
+        assert_false(start_config(&s, p, &config));
+        assert_int_equal(s.b->ops->fingerprint(s.b, &f), i == 0);
+        assert_int_equal(verify_and_keep(&s), 0);
+        assert_int_equal(s.b->ops->fingerprint(s.b, &f), 0);
+        assert_int_equal(count(p, FINGERPRINT_EXT), 1);
+        assert_int_equal(count(p, PACKED_EXT), i == 2);
+        end(&s);
+        if (i == 1) assert_false(once(p));
+    }
     assert_true(once(p));
 }
 
@@ -709,6 +734,7 @@ int main(void)
         CASE(test_model_that_was_replaced),
         CASE(test_model_that_changes_while_loaded),
         CASE(test_records),
+        CASE(test_records_alone),
         CASE(test_damage_is_found),
         CASE(test_damage_spares_a_new_file),
         CASE(test_no_directory),

@@ -25,7 +25,7 @@ static int load(struct load *l, const struct buf *b)
     assert_int_equal(compute_pool_new(&l->pool, 2), 0);
     size_t bytes = 0;
     int check = weights_check(l->g, &l->s, &bytes);
-    int r = weights_load(&l->w, l->g, &l->s, NULL, l->pool, NULL, NULL, NULL);
+    int r = weights_load(&l->w, l->g, &l->s, NULL, l->pool, &(struct backend_config){0});
     if (r != -ENOMEM && check) assert_int_equal(check, r);
     if (!r) assert_int_equal(bytes, l->w.table.size);
     return r;
@@ -154,7 +154,9 @@ static void test_progress_reaches_the_end(void **state)
         struct seen s = {0};
         arch_bytes(&b, archs[i]);
         assert_int_equal(load(&l, &b), 0);
-        assert_int_equal(weights_load(&w, l.g, &l.s, NULL, l.pool, NULL, note, &s), 0);
+        assert_int_equal(
+            weights_load(&w, l.g, &l.s, NULL, l.pool, &(struct backend_config){.progress = note, .progress_ctx = &s}),
+            0);
         assert_int_equal(s.done, s.total);
         assert_true(s.calls >= 20 && s.total > 10000);
         weights_fini(&w);
@@ -264,7 +266,7 @@ static void test_out_of_memory(void **state)
     tight.rlim_cur = 64 << 20; /* less than is in use: no mapping more */
     struct weights w;
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
-    int r = weights_load(&w, l.g, &l.s, NULL, l.pool, NULL, NULL, NULL);
+    int r = weights_load(&w, l.g, &l.s, NULL, l.pool, &(struct backend_config){0});
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
     if (!r) {
         weights_fini(&w);

@@ -246,7 +246,7 @@ static const struct option_def defs[] = {
     {"vector-cache", 0, "SIZE", set_size, "vectors of texts in memory; 0: none (default: 64M)",
      FIELD(engine.vector_bytes), LIFE_START},
     {"packed-file", 0, "YES|NO", set_unless, "store repacked weights in a file (default: yes)",
-     FIELD(engine.no_packed_file), LIFE_START},
+     FIELD(engine.packed.no_file), LIFE_START},
     {"session-bytes", 0, "SIZE", set_size, "session disk limit per user; 0: none (default: 1G)",
      FIELD(engine.sessions.bytes), LIFE_RUN},
     {"session-count", 0, "N", set_session_count, "maximum sessions per user (default: 10000)",
@@ -306,7 +306,7 @@ void options_fini(struct options *o)
     free(o->engine.speculation.draft);
     free(o->engine.model_path);
     free(o->engine.model_name);
-    free(o->engine.packed_dir);
+    free(o->engine.packed.dir);
     free(o->engine.state_dir);
     free(o->engine.cache_dir);
     free(o->engine.prefixes_dir);
@@ -533,7 +533,7 @@ int options_resolve(struct options *o)
     struct engine_config *e = &o->engine;
     int r = paths_model_name(o->model, &e->model_name);
 
-    if (r == 0) r = resolve_dir(o, &e->packed_dir, PATHS_CACHE, "packed");
+    if (r == 0) r = resolve_dir(o, &e->packed.dir, PATHS_CACHE, "packed");
     if (r == 0) r = resolve_dir(o, &e->cache_dir, PATHS_CACHE, e->model_name);
     if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;

@@ -56,7 +56,7 @@ int serve_device(struct options *o)
     struct answer a = {0};
     o->engine.device = o->device;
     if (o->device.kind == DEVICE_CPU) return 0;
-    set_cache(o->engine.packed_dir);
+    set_cache(o->engine.packed.dir);
     int r = ask(&o->device, &a);
     if (r == 0 && a.r) r = error_say(a.r, "%s", a.why);
     if (r == 0) r = backend_probe(&o->device, false);

@@ -22,7 +22,7 @@ static char *parent_of(const char *path)
  */
 static void make_dirs(const struct engine_config *e, const char *config)
 {
-    const char *const dirs[] = {e->state_dir, e->packed_dir, e->cache_bytes ? e->cache_dir : NULL, config};
+    const char *const dirs[] = {e->state_dir, e->packed.dir, e->cache_bytes ? e->cache_dir : NULL, config};
     for (size_t i = 0; i < sizeof(dirs) / sizeof(*dirs); i++) {
         int r = dirs[i] ? paths_make(dirs[i]) : 0;
         if (r < 0) log_debug("%s", error_text(r));
@@ -47,7 +47,8 @@ static size_t add_devices(struct serve_sandbox *x, size_t n)
 void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const struct listener *l)
 {
     const struct engine_config *e = &o->engine;
-    *x = (struct serve_sandbox){.beside = parent_of(e->state_dir), .socket = l->linked ? parent_of(l->path) : NULL, .threads = -1};
+    *x = (struct serve_sandbox){
+        .beside = parent_of(e->state_dir), .socket = l->linked ? parent_of(l->path) : NULL, .threads = -1};
     int r = paths_dir(PATHS_CONFIG, o->system, &x->config);
     if (r < 0) log_debug("%s", error_text(r));
     /* The file is listed in addition to its directory, because it may be a link to another directory. */
@@ -55,7 +56,7 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
     const struct sandbox_path paths[] = {
         {e->model_path, SANDBOX_READ},   {e->prefixes_dir, SANDBOX_READ},      {x->config, SANDBOX_READ},
         {x->file, SANDBOX_READ},         {e->state_dir, SANDBOX_WRITE},        {e->cache_dir, SANDBOX_WRITE},
-        {e->packed_dir, SANDBOX_WRITE},  {x->socket, SANDBOX_REMOVE},          {x->beside, SANDBOX_LIST},
+        {e->packed.dir, SANDBOX_WRITE},  {x->socket, SANDBOX_REMOVE},          {x->beside, SANDBOX_LIST},
         {e->media.mmproj, SANDBOX_READ}, {e->speculation.draft, SANDBOX_READ},
     };
     _Static_assert(sizeof(paths) == SERVE_SANDBOX_OWN * sizeof(*paths), "one entry for each path");

@@ -38,6 +38,12 @@ struct adapter_config {
     size_t n;
 };
 
+/* What is kept of weights for the next start. */
+struct packed_config {
+    char *dir;    /* fingerprints of models, and packed weights; NULL: neither is kept */
+    bool no_file; /* the packed weights are in memory only */
+};
+
 #define KV_HOST_DEFAULT UINT64_MAX /* of kv_host_bytes: as load_host_bytes says */
 
 struct engine_config {
@@ -61,8 +67,7 @@ struct engine_config {
     struct media_config media;
     struct adapter_config adapters;
     /* directories; NULL: none */
-    char *packed_dir;      /* fingerprints of models and packed weights, kept for the next start */
-    bool no_packed_file;   /* keep the packed weights in memory only */
+    struct packed_config packed;
     char *state_dir;       /* sessions, and the secret of the cache's namespaces */
     char *cache_dir;       /* KV blocks */
     char *prefixes_dir;    /* its *.txt are system prompts that are kept warm for all users */

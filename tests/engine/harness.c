@@ -158,7 +158,7 @@ void harness_dirs(struct harness *h)
     h->config.state_dir = h->state_dir;
     h->config.cache_dir = h->cache_dir;
     snprintf(h->packed_dir, sizeof(h->packed_dir), "%s/packed", h->dir);
-    h->config.packed_dir = h->packed_dir;
+    h->config.packed.dir = h->packed_dir;
 }
 
 long long harness_status(struct harness *h, uid_t uid, const char *key)

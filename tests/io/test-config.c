@@ -290,7 +290,7 @@ static void taking_over(void **state)
     assert_int_equal(o->log_level, LOG_WARNING);
     assert_int_equal(o->engine.cache_bytes, 1ull << 30);
     assert_null(o->socket);
-    assert_false(o->engine.no_packed_file);
+    assert_false(o->engine.packed.no_file);
     assert_string_equal(o->engine.prefixes_dir, "/etc/hob/prefixes");
     buf_clear(&taken);
     buf_clear(&pending);

@@ -1,23 +1,41 @@
 # SPDX-License-Identifier: MIT
 """A terminal of a test's own, read to the last byte that a program writes there."""
+import fcntl
 import os
 import pty
+import select
+import struct
 import subprocess
+import termios
 import threading
 
 END = b"\x00the program has ended"
 
 
-def until_end(p, main, side):
-    """What process @p writes to the terminal from now until it has ended; both sides stay open.
+def fork_on_terminal(rows, columns):
+    """As pty.fork(), on a terminal that has its size from the beginning; returns (pid, main side, other side)."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        fcntl.ioctl(side, termios.TIOCSCTTY, 0)
+        for fd in range(3):
+            os.dup2(side, fd)
+    return pid, main, side
+
+
+def until_end(wait, main, side):
+    """What a process writes to the terminal from now until it has ended, for which wait() waits; both sides stay open.
 
     Linux can answer a read of the main side with EIO while text is on its way, if the last process closes the other
     side at that moment. So this process keeps @side open, and a mark shows where the text ends.
     """
-    mark = threading.Thread(target=lambda: (p.wait(), os.write(side, END)))
+    mark = threading.Thread(target=lambda: (wait(), os.write(side, END)), daemon=True)
     mark.start()
     out = b""
     while not out.endswith(END):
+        assert select.select([main], [], [], 120)[0], out
         out += os.read(main, 65536)
     mark.join()
     return out[:-len(END)]
@@ -34,7 +52,7 @@ def on_terminal(argv, input=None, **kw):
     if input is not None:
         p.stdin.write(input)
         p.stdin.close()
-    out = until_end(p, main, side)
+    out = until_end(p.wait, main, side)
     os.close(main)
     os.close(side)
     return out, p.returncode

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: MIT
 """hob chat on a terminal of 40 columns, and through pipes."""
-import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
-import struct
 import subprocess
 import termios
 
 import pytest
 from conftest import HOB
+from terminal import fork_on_terminal, until_end
 
 PROMPT = "\n> "
 
@@ -21,11 +20,10 @@ class Chat:
     """hob chat with a user at the terminal."""
 
     def __init__(self, home, *args, term="xterm", columns=40):
-        self.pid, self.fd = pty.fork()
+        self.pid, self.fd, self.side = fork_on_terminal(24, columns)
         if self.pid == 0:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would be inherited
             os.execve(str(HOB), [str(HOB), "chat", *args], {**home.env, "TERM": term})
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.raw = ""
         self.until("> ")
 
@@ -38,10 +36,7 @@ class Chat:
                 self.raw += out.decode(errors="replace")
                 return text
             assert select.select([self.fd], [], [], 60)[0], out
-            try:
-                out += os.read(self.fd, 65536)
-            except OSError:
-                raise AssertionError((mark, out)) from None
+            out += os.read(self.fd, 65536)
 
     def type(self, keys):
         os.write(self.fd, keys.encode())
@@ -53,13 +48,9 @@ class Chat:
 
     def end(self, keys="\x04"):
         self.type(keys)
-        while True:
-            try:
-                if not os.read(self.fd, 65536):
-                    break
-            except OSError:
-                break
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        ended = []
+        until_end(lambda: ended.append(os.waitpid(self.pid, 0)[1]), self.fd, self.side)
+        return os.waitstatus_to_exitcode(ended[0])
 
 
 @pytest.fixture
@@ -194,15 +185,14 @@ def test_ctrl_c_ends_the_answer_and_not_the_chat(warm):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_killed_at_the_prompt_it_leaves_the_terminal_as_it_was(home, how):
     c = Chat(home)
-    number, = struct.unpack("i", fcntl.ioctl(c.fd, 0x80045430, b"1234"))  # TIOCGPTN
-    tty = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)  # its settings go with the last who has it
-    assert not termios.tcgetattr(tty)[3] & termios.ICANON
+    assert not termios.tcgetattr(c.side)[3] & termios.ICANON
     os.kill(c.pid, how)
-    assert os.waitstatus_to_exitcode(os.waitpid(c.pid, 0)[1]) == -how
-    flags = termios.tcgetattr(tty)[3]
+    ended = []
+    rest = until_end(lambda: ended.append(os.waitpid(c.pid, 0)[1]), c.fd, c.side)
+    assert os.waitstatus_to_exitcode(ended[0]) == -how
+    flags = termios.tcgetattr(c.side)[3]
     assert flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
-    assert os.read(c.fd, 65536).endswith(b"\x1b[?2004l")
-    os.close(tty)
+    assert rest.endswith(b"\x1b[?2004l")
 
 
 def test_answers_go_where_standard_output_goes(warm):

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Completions in real shells: what they offer is what --help tells, what the folders hold and what the daemon keeps."""
-import fcntl
 import os
-import pty
 import re
 import select
 import shlex
 import shutil
-import struct
 import subprocess
-import termios
 
 import pytest
 from conftest import HOB, HOBD, TOP
 from httpgate import HOB_HTTP
+from terminal import fork_on_terminal
 
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
@@ -115,12 +112,11 @@ class Typist:
     """An interactive shell on a terminal of its own, so large that nothing wraps or asks."""
 
     def __init__(self, home, argv, ready):
-        self.pid, self.fd = pty.fork()
+        self.pid, self.fd, self.side = fork_on_terminal(300, 400)
         if self.pid == 0:
             os.chdir(home.root)
             os.execvpe(argv[0], argv, {**home.env, "TERM": "xterm", "PS1": "> ", "INPUTRC": "/dev/null",
                                        "ZDOTDIR": str(home.root)})
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 300, 400, 0, 0))
         self.until(b"> ")
         # What is run is not hob but tells its arguments; what completes still finds the program in PATH.
         self.said(f"PATH={HOB.parent}:{HOBD.parent}:$PATH; {ready}; hob() {{ printf '<%s>' \"$@\"; }}\r")
@@ -144,6 +140,7 @@ class Typist:
 
     def close(self):
         os.close(self.fd)
+        os.close(self.side)
         os.waitpid(self.pid, 0)
 
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """hob do: users at terminals, and daemons that follow a script; one test with hobd and its constraint."""
 import base64
-import fcntl
 import os
 import re
 import select
 import signal
-import struct
 import subprocess
 import termios
 import time
@@ -29,6 +27,15 @@ def end(u):
     """What comes until hob exits, and its status."""
     status = u.end()
     return u.seen[u.at:], status
+
+
+def press(u, key):
+    """Type @key until hob takes it: on a busy machine it may read it together with the key before, and that is no answer."""
+    for _ in range(60):
+        u.type(key)
+        if select.select([u.fd], [], [], 1)[0]:
+            return
+    raise AssertionError(u.seen)
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_only_one_fresh_key_is_an_answer(do):
         u.type(keys)
         time.sleep(0.2)
         assert not (do.root / "out").exists() and not select.select([u.fd], [], [], 0)[0], keys
-    u.type("y")
+    press(u, "y")
     assert end(u)[1] == 0 and (do.root / "out").exists()
 
 
@@ -93,7 +100,7 @@ def test_what_is_not_shown_does_not_run(do, command, shown):
     time.sleep(0.2)
     u.type("c")
     time.sleep(0.2)
-    u.type("n")
+    press(u, "n")
     rest, status = end(u)
     assert status == 1 and "\x1b]52" not in rest and not (do.root / "out").exists() and not (do.root / "o\u200but").exists()
     d = do.script([text(command), done()])
@@ -198,15 +205,11 @@ def test_killed_at_the_question_it_leaves_the_terminal_as_it_was(do, how):
         pytest.skip(f"{how.name} is ignored here, as under nohup, and hob would ignore it too")
     u = do.start("touch out", "x")
     u.until(QUESTION)
-    time.sleep(0.2)
-    number, = struct.unpack("i", fcntl.ioctl(u.fd, 0x80045430, b"1234"))  # TIOCGPTN
-    tty = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)
-    assert not termios.tcgetattr(tty)[3] & termios.ICANON
+    assert not termios.tcgetattr(u.side)[3] & termios.ICANON
     os.kill(u.pid, how)
     assert os.waitstatus_to_exitcode(os.waitpid(u.pid, 0)[1]) == 130 and not (do.root / "out").exists()
-    flags = termios.tcgetattr(tty)[3]
+    flags = termios.tcgetattr(u.side)[3]
     assert flags & termios.ICANON and flags & termios.ECHO
-    os.close(tty)
 
 
 def test_a_real_model_gives_one_line(home):

@@ -257,7 +257,7 @@ def test_quiet_copies_show_no_bar(empty, tiny):
     for args, shown in ((["-q"], False), ([], True)):
         r, w = pty.openpty()
         p = empty.popen([HOB, "models", "add", "--copy", "--force", *args, tiny, "m"], stderr=w)
-        assert (b"%" in until_end(p, r, w)) == shown and p.returncode == 0
+        assert (b"%" in until_end(p.wait, r, w)) == shown and p.returncode == 0
         os.close(r)
         os.close(w)
 
@@ -841,7 +841,7 @@ def test_the_bar_fits_a_narrow_terminal(empty, tiny, web):
     while not re.search(rb"m \[=+ +\]  52%", out):
         out += os.read(master, 4096)
     p.send_signal(signal.SIGINT)
-    out += until_end(p, master, slave)
+    out += until_end(p.wait, master, slave)
     assert p.returncode == 130
     os.close(master)
     os.close(slave)

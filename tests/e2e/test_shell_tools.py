@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """hob --tool and --tools: real tools as children of hob, users at terminals, and daemons: one that follows a script, and hobd."""
-import fcntl
 import http.server
 import json
 import os
-import pty
 import re
 import select
 import shutil
@@ -12,13 +10,13 @@ import signal
 import socket
 import struct
 import subprocess
-import termios
 import threading
 import time
 
 import msgpack
 import pytest
 from conftest import HOB, TOP, Home, mktiny
+from terminal import fork_on_terminal, until_end
 from test_calls import SWITCH, make
 
 EXAMPLES = TOP / "packaging" / "examples"
@@ -119,10 +117,9 @@ class User:
 
     def __init__(self, home, *args, env=None, argv=None):
         argv = argv or [str(HOB), *map(str, args)]
-        self.pid, self.fd = pty.fork()
+        self.pid, self.fd, self.side = fork_on_terminal(24, 80)
         if self.pid == 0:
             os.execvpe(argv[0], argv, {**home.env, "TERM": "dumb", **(env or {})})
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.at = 0
         self.seen = ""
 
@@ -131,10 +128,7 @@ class User:
         begin = self.at
         while mark not in self.seen[begin:]:
             assert select.select([self.fd], [], [], 60)[0], self.seen
-            try:
-                self.seen += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "")
-            except OSError:
-                raise AssertionError((mark, self.seen)) from None
+            self.seen += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "")
         self.at = self.seen.index(mark, begin) + len(mark)
         return self.seen[begin:self.at]
 
@@ -148,15 +142,10 @@ class User:
 
     def end(self):
         """The rest, and the exit status."""
-        while True:
-            try:
-                more = os.read(self.fd, 65536)
-            except OSError:
-                break
-            if not more:
-                break
-            self.seen += more.decode(errors="replace").replace("\r", "")
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        ended = []
+        rest = until_end(lambda: ended.append(os.waitpid(self.pid, 0)[1]), self.fd, self.side)
+        self.seen += rest.decode(errors="replace").replace("\r", "")
+        return os.waitstatus_to_exitcode(ended[0])
 
 
 def results(request):

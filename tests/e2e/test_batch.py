@@ -34,10 +34,11 @@ def test_order(shared):
     many = lines(*({"prompt": "x", "max_tokens": 1 + (7 * i) % 30, "ignore_eos": True, "temp": 0} for i in range(60)))
     ordered = results(shared.hob("batch", "--ordered", "--jobs", "7", input=many, check=0))
     assert [x["line"] for x in ordered] == [x["id"] for x in ordered] == list(range(1, 61))
-    # A daemon may answer the short lines as fast as they come; a long first one ends behind some of them.
-    long = lines({"prompt": "x", "max_tokens": 400, "ignore_eos": True, "temp": 0})
+    # A daemon may answer the short lines as fast as they come; a long first one, of some contexts, ends behind some of them.
+    long = lines({"prompt": "x", "max_tokens": 2000, "context": "rotate", "ignore_eos": True, "temp": 0})
     free = results(shared.hob("batch", "--speculate", "off", "--jobs", "61", input=long + many, check=0))
     assert sorted(x["line"] for x in free) == list(range(1, 62)) and free[0]["line"] != 1
+    assert next(x for x in free if x["line"] == 1)["usage"]["completion"] == 2000
     assert {x["line"] - 1: x["text"] for x in free if x["line"] > 1} == {x["line"]: x["text"] for x in ordered}
 
 

@@ -172,6 +172,12 @@ def coder(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "coder.gguf", "--seed", 7, "--fim", "texts")
 
 
+@pytest.fixture(scope="session")
+def long(tmp_path_factory):
+    """A model slow enough to be caught in mid-answer: 30000 tokens take many seconds."""
+    return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
+
+
 @pytest.fixture
 def home(tmp_path, tiny):
     h = Home(tmp_path, tiny)

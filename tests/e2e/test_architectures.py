@@ -69,7 +69,7 @@ def test_chunks_threads_and_instruction_sets(home, models, variant):
         d = home.daemon("-m", models(variant), "--ctx", context(variant), *COLD, *args, socket=home.root / f"{i}.sock", env=env)
         results.append(ask(home, d))
         d.terminate()
-        d.wait(20)
+        d.wait(60)
     assert [r == results[0] for r in results] == [True] * 4
 
 

@@ -148,7 +148,7 @@ def test_four_users_idle_leave_room_for_a_newcomer(field):
                 assert c.answer("hello", max_tokens=2).end["event"] == "done"
 
     p = as_user(VICTIM, come)
-    p.join(30)
+    p.join(60)
     assert p.exitcode == 0, "a user without any connection got none"
 
 

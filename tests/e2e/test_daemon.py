@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The daemon's life: activation, readiness, drain, death, and what it says when it cannot start."""
+import contextlib
 import errno
 import json
 import os
@@ -13,12 +14,6 @@ from pathlib import Path
 import pytest
 from conftest import HOB, HOBD, listens, mktiny
 from hobproto import Closed
-
-
-@pytest.fixture(scope="module")
-def long(tmp_path_factory):
-    """A model slow enough to be caught in mid-answer."""
-    return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
 
 
 def test_socket_activation(home, tiny, tmp_path):
@@ -49,9 +44,18 @@ def test_waiting_clients_get_the_reason_that_no_daemon_starts(home, tmp_path, ar
     assert reason in r.err
 
 
+def threads_of(d, name):
+    """The kernel's file @name of each thread of a daemon; those that verify the weights may end meanwhile."""
+    found = {}
+    for t in Path(f"/proc/{d.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found[t.name] = (t / name).read_text()
+    return found
+
+
 def sandbox_of(d):
     """What the kernel says of a daemon, of each of its threads."""
-    threads = [(t / "status").read_text() for t in Path(f"/proc/{d.pid}/task").iterdir()]
+    threads = threads_of(d, "status").values()
     assert len(threads) > 1
     return {tuple(line for line in t.splitlines() if line.startswith(("NoNewPrivs:", "Seccomp:"))) for t in threads}
 
@@ -86,7 +90,7 @@ def test_notifies_ready_and_stopping(home, tmp_path):
     d.send_signal(signal.SIGTERM)
     while b"STOPPING=1" not in s.recv(65536):
         pass
-    assert d.wait(20) == 0
+    assert d.wait(60) == 0
 
 
 def test_notifies_the_reason_of_a_failed_start(home, tmp_path):
@@ -108,7 +112,7 @@ def test_sigterm_completes_accepted_requests(home, long):
     out, err = p.communicate(timeout=60)
     assert p.returncode == 0, err
     assert json.loads(out.splitlines()[-1])["usage"]["completion"] == 60
-    assert d.wait(20) == 0
+    assert d.wait(60) == 0
     assert not d.path.exists()
 
 
@@ -118,8 +122,8 @@ def test_stop_timeout_ends_long_requests(home, long):
                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.stdout.read(3)
     d.send_signal(signal.SIGTERM)
-    assert d.wait(20) == 0
-    p.communicate(timeout=20)
+    assert d.wait(60) == 0
+    p.communicate(timeout=60)
     assert p.returncode in (1, 69)
 
 
@@ -129,7 +133,7 @@ def test_killed_in_mid_answer_is_69(home, long):
                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.stdout.read(3)
     d.kill()
-    _, err = p.communicate(timeout=20)
+    _, err = p.communicate(timeout=60)
     assert p.returncode == 69
     assert len(err.strip().splitlines()) == 1
     # The dead one's socket is in the way of nobody.
@@ -137,9 +141,12 @@ def test_killed_in_mid_answer_is_69(home, long):
 
 
 def test_idle_exit(home):
-    d = home.daemon("--idle-exit", "300ms")
+    d = home.daemon("--idle-exit", "300ms", wait=False)
+    while not listens(d.path):
+        assert d.poll() is None, d.log.read_text()
+        time.sleep(0.001)
     idle = home.client(d)
-    assert d.wait(20) == 0
+    assert d.wait(60) == 0
     with pytest.raises((Closed, ConnectionResetError)):
         idle.recv()
 
@@ -147,7 +154,7 @@ def test_idle_exit(home):
 def test_two_daemons_on_one_socket(home):
     d = home.daemon()
     second = home.daemon(socket=d.path, wait=False)
-    assert second.wait(20) == 1
+    assert second.wait(60) == 1
     assert str(d.path) in d.log.read_text()
     assert home.hob("status").returncode == 0
 
@@ -234,22 +241,21 @@ def test_out_of_memory_at_load(home, tmp_path):
 def test_fault_in_a_mapped_file_is_reported(home):
     """Cutting a file while it is read would be a race; the signal it gives is not, and each thread can get it."""
     d = home.daemon()
-    masks = [t.read_text() for t in Path(f"/proc/{d.pid}/task").glob("*/status")]
+    masks = threads_of(d, "status").values()
     blocked = [int(next(x for x in m.splitlines() if x.startswith("SigBlk")).split()[1], 16) for m in masks]
     assert len(blocked) > 2 and not any(b >> (signal.SIGBUS - 1) & 1 for b in blocked)
     d.send_signal(signal.SIGBUS)
-    assert d.wait(20) == 1
+    assert d.wait(60) == 1
     assert "truncated" in d.log.read_text().splitlines()[-1]
 
 
 def test_nice(home):
     d = home.daemon("--threads", "3", "--nice", "7")
     assert home.client().answer("x", max_tokens=2).end["event"] == "done"
-    nice = {t.name: int(t.joinpath("stat").read_text().rpartition(")")[2].split()[16])
-            for t in Path(f"/proc/{d.pid}/task").iterdir()}
-    names = {t.name: t.joinpath("comm").read_text().strip() for t in Path(f"/proc/{d.pid}/task").iterdir()}
+    stats = {t: stat.rpartition(")") for t, stat in threads_of(d, "stat").items()}
+    nice = {t: int(values.split()[16]) for t, (_, _, values) in stats.items()}
     assert nice.pop(str(d.pid)) == os.getpriority(os.PRIO_PROCESS, 0)
-    computes = [nice[t] for t, name in names.items() if name.startswith("compute-")]
+    computes = [nice[t] for t, (name, _, _) in stats.items() if "(compute-" in name]
     assert computes == [7, 7]
     assert sum(n == 7 for n in nice.values()) >= 7  # and the engine's, and four of jobs
 

@@ -171,9 +171,9 @@ def test_ten_thousand_texts(serving):
 
 
 def wait_idle(h):
-    deadline = time.monotonic() + 30
-    while h.status()["running"] or h.status()["queued"]:
-        assert time.monotonic() < deadline
+    deadline = time.monotonic() + 60
+    while (s := h.status())["running"] or s["queued"]:
+        assert time.monotonic() < deadline, s
         time.sleep(0.02)
 
 
@@ -181,14 +181,14 @@ def test_cancel_disconnect_and_time(serving):
     long = [text(i, 80) for i in range(2000)]
     with serving.client() as c:
         n = c.request("embed", texts=long, salt="cancel")
-        time.sleep(0.1)
+        next(e for e in c.events(n) if e["event"] == "embeddings")
         c.send({"type": "cancel", "id": n})
         end = list(c.events(n))[-1]
         assert end["event"] == "done" and end["reason"] == "cancel"
-        e = c.vectors(long, salt="late", timeout_ms=150).end
+        e = c.vectors(long, salt="late", timeout_ms=50).end
         assert e["code"] == "ETIMEDOUT", e
-        c.request("embed", texts=long, salt="gone")
-        time.sleep(0.1)
+        n = c.request("embed", texts=long, salt="gone")
+        next(e for e in c.events(n) if e["event"] == "embeddings")
     wait_idle(serving)
     with serving.client() as c:
         assert c.vectors(["after it"]).end["event"] == "done"
@@ -213,12 +213,9 @@ def test_users_share_the_steps(serving):
     with serving.client(user="many") as many, serving.client(user="one") as one:
         n = many.request("embed", texts=[text(i, 60) for i in range(3000)], salt="many")
         next(e for e in many.events(n) if e["event"] == "embeddings")
-        began = time.monotonic()
         assert one.vectors(["a single text"], salt="one").end["event"] == "done"
-        waited = time.monotonic() - began
         many.send({"type": "cancel", "id": n})
-        list(many.events(n))
-        assert waited < 2
+        assert list(many.events(n))[-1]["reason"] == "cancel"  # they had not been computed
 
 
 def test_hob_embed(serving, tmp_path):
@@ -303,15 +300,16 @@ def test_preempted_texts_have_the_same_bits(homes, pooled):
     h.daemon("--parallel", 2, "--batch-tokens", 16, "--kv-bytes", "512K", "--cache-bytes", 0)
     with h.client() as c:
         alone = [salted(c, [t], f"alone {i}").rows[0] for i, t in enumerate(long)]
-    before = h.status()["preemptions"]
-    clients = {name: h.client(user=name) for name in ("ada", "bob", "eve")}
-    ids = {name: c.request("embed", texts=long, priority="batch") for name, c in clients.items()}
-    with h.client(user="ann") as ann:
+    before, clients = h.status()["preemptions"], {name: h.client(user=name) for name in ("ada", "bob", "eve")}
+    ann = h.client(user="ann")
+    for i in range(50):  # all texts take some 60 ms: on a busy machine they may end before ann's answer begins
+        ids = {name: c.request("embed", texts=long, priority="batch", salt=f"together {i}") for name, c in clients.items()}
         for _ in range(6):
             assert ann.answer("a word", max_tokens=8, ignore_eos=True, priority="infill").end["event"] == "done"
-    for name, c in clients.items():
-        got = list(c.events(ids[name]))
-        assert got[-1]["event"] == "done"
-        assert b"".join(e["vectors"] for e in got if e["event"] == "embeddings") == b"".join(alone)
-        c.close()
-    assert h.status()["preemptions"] > before
+        for name, c in clients.items():
+            got = list(c.events(ids[name]))
+            assert got[-1]["event"] == "done"
+            assert b"".join(e["vectors"] for e in got if e["event"] == "embeddings") == b"".join(alone)
+        if h.status()["preemptions"] > before:
+            return
+    pytest.fail("no text was preempted")

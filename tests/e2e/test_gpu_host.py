@@ -164,7 +164,7 @@ def test_on_disk_behind_it(homes, small):
 @pytest.mark.parametrize("size,part", [("1K", "kv-host-bytes is 1K, but one block of 32 tokens of this model takes"), ("1024T", "of memory are free")])
 def test_impossible_sizes(home, small, size, part):
     d = start(home, "-m", small, "--kv-host-bytes", size, wait=False)
-    assert d.wait(20) == 1 and part in d.log.read_text()
+    assert d.wait(60) == 1 and part in d.log.read_text()
 
 
 def test_models_that_do_not_use_it(home, tmp_path):

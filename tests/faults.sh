@@ -9,7 +9,7 @@
 #   --part K/N           fail only the sites of the K-th of N parts: N runs, one for each K, share the work
 #   --verbose            print all sites
 #   HOB_FAULT_LEAKS=1    hobd runs in valgrind, which finds leaks and uses of freed memory; takes twenty times as long
-#   HOB_FAULT_HANG=N     seconds after which a program hangs (default: 10)
+#   HOB_FAULT_HANG=N     seconds after which a program hangs (default: 60)
 #   HOB_FAULT_CHECK=N    compare all sessions after every N starts (default: 20)
 # It prints each failure with the path of the call that failed, and at the end the number of faults and sites.
 set -eu

@@ -28,7 +28,7 @@ KEYS = dict(max_tokens=6, temperature=0.9, seed=5, ignore_eos=True, logprobs=Tru
 DEEPEST = 4  # turns of a session
 MANY = 8  # sessions of a user
 TTL = 6  # seconds, in the lives whose sessions expire
-CLEAN = 20  # one life of so many is long, and stopped
+CLEAN = 20  # two lives of so many are stopped, one after the other: what the first has written is read in the second
 
 
 class Daemon:
@@ -259,9 +259,16 @@ class Trial:
         self.users = [User(tag, self.cold, random.Random(seed + i)) for i, tag in enumerate("abc", 1)]
         self.read, self.expired = 0, False
 
+    def wait_read(self, c):
+        """Until there were some turns, and KV was read from files."""
+        end = time.monotonic() + 60
+        while not (read := json.loads(c.ask("status")["status"])["cache"]["disk_read"]) or sum(u.counts.get("turn", 0) for u in self.users) < 30:
+            assert time.monotonic() < end and not any(u.trouble for u in self.users), (read, [(u.counts, u.trouble) for u in self.users])
+            time.sleep(0.01)
+
     def life(self, n):
-        """A daemon from its start to its kill; every CLEAN-th is stopped instead."""
-        clean, self.d.expires = n % CLEAN == CLEAN - 1, n % 5 == 4
+        """A daemon from its start to its kill; the last two of CLEAN are stopped instead."""
+        clean, self.d.expires = n % CLEAN >= CLEAN - 2, n % 5 == 4
         self.expired |= self.d.expires
         early = not clean and self.rng.random() < 0.1  # perhaps before it listens
         self.d.start(*(("--session-ttl", f"{TTL}s") if self.d.expires else ()))
@@ -274,6 +281,8 @@ class Trial:
             self.users = [u.work(self.d) for u in self.users]
         time.sleep(self.rng.uniform(0, 0.03) if early else self.rng.uniform(0, 0.25))
         assert self.d.p.poll() is None, self.d.log()
+        if n % CLEAN == CLEAN - 1:
+            self.wait_read(c)
         if clean:
             self.read += json.loads(c.ask("status")["status"])["cache"]["disk_read"]
             self.d.stop()

@@ -3,6 +3,7 @@
 (tests/backend/cuda/emulation). Needs a build with -Dcuda=enabled."""
 import pytest
 from conftest import BUILD, mktiny
+from test_cache import wait_status
 
 EMULATED = BUILD / "tests" / "backend" / "cuda" / "emulation"
 DOC = "the quick brown fox jumps over the lazy dog, again and again; " * 4
@@ -152,8 +153,8 @@ def test_on_disk_behind_it(homes, small):
     assert d.wait(60) == 0
     d = start(h, *args)
     fill(h)
-    s = h.status()
-    assert s["cache"]["blocks_host"] == s["kv_host_blocks"] and s["cache"]["disk_written"] > 0
+    s = wait_status(h, lambda s: s["cache"]["disk_written"] > 0)  # once the weights are verified
+    assert s["cache"]["blocks_host"] == s["kv_host_blocks"]
     h.hob("stop", check=0)
     assert d.wait(60) == 0
     h.daemon()  # the CPU

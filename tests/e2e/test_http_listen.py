@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where hob-http listens, and its command line."""
 import os
+import re
 import socket
 import subprocess
 
@@ -11,8 +12,9 @@ from httpgate import run_http as run
 
 
 def test_two_addresses(shared):
-    port = free_port_v6()
-    g = Gateway(shared, listen=("127.0.0.1:0", f"[::1]:{port}"))
+    free_port_v6()
+    g = Gateway(shared, listen=("127.0.0.1:0", "[::1]:0"), keep=True)
+    port = int(re.fullmatch(rb"hob-http: listening on http://\[::1\]:(\d+)\n", g.p.stderr.readline())[1])
     assert g.get("/health").status == 200
     with socket.create_connection(("::1", port), timeout=60) as s:
         s.sendall(b"GET /health HTTP/1.0\r\n\r\n")

@@ -23,6 +23,7 @@ SECONDS = 5    # of an attack
 FED = 5        # seconds between two notifications of the watchdog, due every second
 ANSWER = 1     # seconds until the first token of a warm prompt; alone it takes some milliseconds
 GAP = 4        # seconds between two tokens of a stream
+TRIES = 4      # of which one must keep to these bounds
 ERRORS = 1000  # a connection ends before it was told of so many
 MB = 1_000_000
 
@@ -53,6 +54,8 @@ class Field:
 
     def attack(self, *crowd, seconds=SECONDS):
         """What the victim sees while (uid, kinds…) attack, and the longest the watchdog waited."""
+        if self.victim:
+            self.victim.stop()
         self.victim = Victim(self.socket, self.place, tokens=100, answer=200)
         self.victim.wait_probes(3, 0, time.monotonic() + 30)
         for uid, *kinds in crowd:
@@ -94,31 +97,35 @@ def delays(seen, watchdog):
     return wrong
 
 
-def check(field, seen, watchdog):
-    """The daemon lives, and nothing was held up."""
-    wrong = [] if SANITIZED else delays(seen, watchdog)
-    if field.d.poll() is not None:
-        wrong.append("the daemon ended")
-    assert not wrong, (wrong, seen, watchdog, field.counts)
+def check(field, *crowd, seconds=SECONDS):
+    """The daemon lives, and nothing was held up. Where other programs take the CPU all this can come late, so it is tried
+    again; what an attack holds up is held up each time."""
+    for _ in range(TRIES):
+        seen, watchdog = field.attack(*crowd, seconds=seconds)
+        assert field.d.poll() is None, ("the daemon ended", field.counts)
+        wrong = [] if SANITIZED else delays(seen, watchdog)
+        if not wrong:
+            return
+    raise AssertionError((wrong, seen, watchdog, field.counts))
 
 
 @pytest.mark.parametrize("kind", ["cancel", "status", "tokenize", "malformed", "garbage", "hello"])
 def test_small_messages_of_another_user(field, kind):
     field.start()
-    check(field, *field.attack((FIRST, (kind, 250, 20))))
+    check(field, (FIRST, (kind, 250, 20)))
 
 
 def test_long_lists_of_another_user(field):
     field.start()
     seed_sessions(field.socket, FIRST, big=0, forks=2990)
-    check(field, *field.attack((FIRST, ("list", 250, 20)), seconds=8))
+    check(field, (FIRST, ("list", 250, 20)), seconds=8)
 
 
 @pytest.mark.parametrize("kind", ["list", "show", "fork", "rename", "remove"])
 def test_sessions_of_another_user(field, kind):
     field.start()
     seed_sessions(field.socket, FIRST, big=4000)
-    check(field, *field.attack((FIRST, (kind, 16, 30))))
+    check(field, (FIRST, (kind, 16, 30)))
 
 
 def test_a_greedy_user_takes_nothing_from_a_modest_one(homes, tmp_path):

@@ -136,6 +136,7 @@ def test_killed_in_mid_answer_is_69(home, long):
     _, err = p.communicate(timeout=60)
     assert p.returncode == 69
     assert len(err.strip().splitlines()) == 1
+    assert d.wait(60) == -signal.SIGKILL  # the client may see the end of its connection before
     # The dead one's socket is in the way of nobody.
     home.daemon("-m", long, socket=d.path)
 

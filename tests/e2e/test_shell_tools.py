@@ -70,6 +70,7 @@ class Scripted:
                 f.read()  # until hob closes
 
     def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # the thread that waits there would hold it
         self.listener.close()
 
 
@@ -127,7 +128,7 @@ class User:
         """What comes from the mark before until @mark."""
         begin = self.at
         while mark not in self.seen[begin:]:
-            assert select.select([self.fd], [], [], 60)[0], self.seen
+            assert select.select([self.fd], [], [], 60)[0], (mark, self.seen)
             self.seen += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "")
         self.at = self.seen.index(mark, begin) + len(mark)
         return self.seen[begin:self.at]
@@ -145,6 +146,8 @@ class User:
         ended = []
         rest = until_end(lambda: ended.append(os.waitpid(self.pid, 0)[1]), self.fd, self.side)
         self.seen += rest.decode(errors="replace").replace("\r", "")
+        os.close(self.fd)
+        os.close(self.side)
         return os.waitstatus_to_exitcode(ended[0])
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from conftest import HOB, HOBD, listens, mktiny
@@ -113,7 +114,7 @@ def test_busy(home, long):
     assert r.returncode == 75
     assert waiting.poll() is None and p.poll() is None
     p.send_signal(signal.SIGINT)
-    p.communicate(timeout=30)
+    p.communicate(timeout=60)
     out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0 and out, err
     home.env["HOB_SOCKET"] = str(d.path)
@@ -127,7 +128,7 @@ def test_expiry(home):
     assert names(home) == ["old"]
     time.sleep(0.6)
     d = home.restart(d, "--session-ttl", "500ms")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while names(home):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -243,6 +244,17 @@ def test_a_note_and_the_outcome_of_a_turn(home):
 
 # --- exit and return ---
 
+def show_around_the_exit(home, name):
+    """Of a daemon that runs: one that exits before it is asked is not the last."""
+    while True:
+        home.hob("--warm", "x", check=0)
+        with suppress(OSError, Closed), home.client() as c:
+            e = c.ask("session.show", name=name)
+            if e["event"] == "sessions":
+                return json.loads(e["sessions"])
+            assert e["code"] == "ESHUTDOWN", e
+
+
 def visits(home, rounds, workers=2):
     """Turns at random moments around the exit: each answered, none twice."""
     rng, trouble = random.Random(4), []
@@ -260,10 +272,9 @@ def visits(home, rounds, workers=2):
     [t.join() for t in threads]
     assert trouble == []
     for w in range(workers):
-        name = f"w{w}"
-        home.hob("--warm", "x", check=0)  # a daemon runs that can be asked
-        assert said(home, name) == [f"t{i}" for i in range(rounds)]
-        assert len(said(home, name, "assistant")) == rounds
+        messages = show_around_the_exit(home, f"w{w}")["messages"]
+        assert [m["content"] for m in messages if m["role"] == "user"] == [f"t{i}" for i in range(rounds)]
+        assert len([m for m in messages if m["role"] == "assistant"]) == rounds
 
 
 def test_idle_exit_and_the_client_starts_it(home):
@@ -335,9 +346,10 @@ def test_idle_exit_and_systemd_socket_activate(home, tiny, tmp_path):
         while not listens(sock):
             time.sleep(0.01)
         home.ask("-S", "s", f"turn {i}", n=2)
-        assert said(home, "s") == [f"turn {k}" for k in range(i + 1)]
-        assert p.wait(20) == 0
+        assert p.wait(60) == 0
         sock.unlink()
+    home.daemon("-m", tiny, socket=sock)
+    assert said(home, "s") == [f"turn {i}" for i in range(3)]
 
 
 def test_stop_while_answering(home, long):
@@ -350,13 +362,13 @@ def test_stop_while_answering(home, long):
             pass
         if way == "stop":
             home.hob("stop", check=0, env={"HOB_SOCKET": str(d.path)})
-            assert d.poll() is not None or d.wait(5) == 0
+            assert d.wait(60) == 0
         else:
             d.send_signal(signal.SIGTERM if way == "TERM" else signal.SIGINT)
         out, err = p.communicate(timeout=60)
         assert p.returncode == 0, err
         assert json.loads(out.splitlines()[-1])["usage"]["completion"] == 60
-        assert d.wait(30) == 0
+        assert d.wait(60) == 0
     home.daemon("-m", long)
     assert said(home, "s") == ["turn 0", "turn 1", "turn 2"]
 
@@ -369,7 +381,7 @@ def test_second_daemon_on_one_model(home):
     start = time.monotonic()
     second = home.daemon(socket=home.root / "second.sock", wait=False)
     # Whoever asks it meanwhile is told, too.
-    while not second.path.exists():
+    while not listens(second.path):
         time.sleep(0.01)
     r = home.hob("hello", env={"HOB_SOCKET": str(second.path)})
     assert r.returncode in (1, 69) and "another hobd" in r.err and r.err.count("\n") == 1
@@ -385,7 +397,7 @@ def test_second_daemon_waits_for_the_first_to_leave(home):
     second = home.daemon(socket=home.root / "second.sock", wait=False)
     time.sleep(0.3)
     home.hob("stop", check=0)
-    assert d.wait(20) == 0
+    assert d.wait(60) == 0
     home.wait_ready(second)
     home.env["HOB_SOCKET"] = str(second.path)
     assert said(home, "s") == ["hello"]
@@ -401,7 +413,7 @@ def test_two_models_side_by_side(home, tiny_spm, tmp_path):
         home.ask("-S", "s", f"there {i}", n=3, env=env)
     for p, e in ((a, None), (b, env)):
         home.hob("stop", check=0, env=e)
-        assert p.wait(20) == 0
+        assert p.wait(60) == 0
     home.daemon()
     home.daemon("-m", "other", socket=b.path)
     assert said(home, "s") == ["here 0", "here 1"]

@@ -199,6 +199,14 @@ def children(pid):
     return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def ended(pid):
+    """Also one that its parent has not waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_killed_helpers_are_started_again(sees, files):
     """hobd cannot start programs; the keeper, its only child, can."""
     [keeper] = children(sees.p.pid)
@@ -212,9 +220,11 @@ def test_killed_helpers_are_started_again(sees, files):
             time.sleep(0.01)
         assert counts(sees.ask("-a", files[name], "what is it?")) == (1, 0)
     assert "a process that starts decoders has ended, and was started again" in sees.p.log.read_text()
-    for pid in [keeper, *children(keeper)]:
+    all_of_them = [keeper, *children(keeper)]
+    for pid in all_of_them:
         os.kill(pid, signal.SIGKILL)
-    time.sleep(0.1)
+    while not all(map(ended, all_of_them)):
+        time.sleep(0.01)
     r = sees.hob("-n", 2, "-a", files["a changed"], "what is it?")
     assert r.returncode and "the process that starts decoders has ended: files are refused until hobd starts again" in r.err
     assert sees.hob("-n", 2, "no image", check=0)
@@ -230,15 +240,17 @@ def test_a_stop_at_once_waits_for_no_decoder(tmp_path, files):
     try:
         for pid in helpers:
             os.kill(pid, signal.SIGSTOP)
-        with h.client() as c:
+        with h.client(user="ada") as c:
             c.generate(messages=[{"role": "user", "content": [{"type": "image", "data": files["a"].read_bytes()}]}])
+            while not [row for row in h.status()["peers"] if row.get("user") == "ada" and row["live"]]:
+                time.sleep(0.01)
             p.send_signal(signal.SIGTERM)
             while h.socket.exists():
                 time.sleep(0.01)
             time.sleep(0.2)
             assert p.poll() is None, "it did not wait for the answer"
             p.send_signal(signal.SIGTERM)
-            assert p.wait(20) == 0
+            assert p.wait(60) == 0
     finally:
         for pid in helpers:
             with suppress(ProcessLookupError):

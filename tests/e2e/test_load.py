@@ -6,6 +6,7 @@ HOB_LOAD (1) makes the numbers of clients and requests smaller, for a daemon bui
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -272,7 +273,10 @@ import os, sys
 os.setgid(65534), os.setuid(65534)
 sys.path.insert(0, sys.argv[1])
 from hobproto import Client
-a = Client(sys.argv[2], timeout=200).answer("hello", max_tokens=8, temperature=0.0, ignore_eos=True, logprobs=True)
+c = Client(sys.argv[2], timeout=200)
+print("ready", flush=True)
+sys.stdin.readline()
+a = c.answer("hello", max_tokens=8, temperature=0.0, ignore_eos=True, logprobs=True)
 print(a.end["event"], a.ids)
 """
 
@@ -289,12 +293,15 @@ def test_one_floods_another_asks_once(quiet):
         (place / "sock").chmod(0o666)
         with Client(place / "sock", timeout=200) as c:
             want = c.answer("hello", max_tokens=8, temperature=0.0, ignore_eos=True, logprobs=True)
+            q = subprocess.Popen([sys.executable, "-c", OTHER, place, place / "sock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert q.stdout.readline() == "ready\n"
             flood = [c.generate(f"flood {i}", max_tokens=48, ignore_eos=True) for i in range(some(200))]
             ended = 0
             while ended < 4:
                 ended += c.recv()["event"] == "done"
-            q = subprocess.Popen([sys.executable, "-c", OTHER, place, place / "sock"], stdout=subprocess.PIPE, text=True)
-            while q.poll() is None and ended < len(flood):
+            q.stdin.write("\n")
+            q.stdin.flush()
+            while not select.select([q.stdout], [], [], 0)[0] and ended < len(flood):
                 ended += c.recv()["event"] == "done"
             assert q.stdout.read() == f"done {want.ids}\n"
             if len(flood) == 200:

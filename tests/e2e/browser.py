@@ -62,10 +62,11 @@ class Page:
     def js(self, text, *args):
         return self.d.execute_script(text, *args)
 
-    def until(self, condition, seconds=20):
+    def until(self, condition, seconds=60):
+        """Wait until @condition is true; that of an element which is not there yet is not."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if found := self.js(f"return {condition}"):
+            if found := self.js(f"try {{ return {condition} }} catch (e) {{ if (!(e instanceof TypeError)) throw e }}"):
                 return found
             time.sleep(0.02)
         raise AssertionError((condition, self.js("return document.body.innerText"), self.d.get_log("browser")))
@@ -137,7 +138,8 @@ class Page:
 
     def shows(self, title, sessions=None):
         """Wait for this title, and for these names in the list of sessions."""
-        for _ in range(1000):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
             if self.title() == title and sessions in (None, self.sessions()):
                 return
             time.sleep(0.02)

@@ -396,7 +396,7 @@ def test_a_decoder_that_is_killed_is_a_sentence(media):
     slow = media.put(mf.png([[0]], 0, 1, True, size=(8000, 8000), idat=zlib.compress(bytes(1100 * 8000))))
     good = media.put(mf.png(samples_of(2, 8), 2))
     p = subprocess.Popen([HOBD, "media", slow, good], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    decoder, deadline = [], time.monotonic() + 20
+    decoder, deadline = [], time.monotonic() + 60
     while not decoder and time.monotonic() < deadline and p.poll() is None:
         decoder = [d for h in helpers(p.pid) for d in children(h)]
     assert decoder, "no decoder was seen"
@@ -411,7 +411,7 @@ def test_a_helper_that_is_killed_is_a_sentence(media):
     good = media.put(mf.png(samples_of(2, 8), 2))
     slow = media.put(mf.png([[0]], 0, 1, True, size=(8000, 8000), idat=zlib.compress(bytes(1100 * 8000))))
     p = subprocess.Popen([HOBD, "media", slow, good], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    helper, deadline = [], time.monotonic() + 20
+    helper, deadline = [], time.monotonic() + 60
     while not helper and time.monotonic() < deadline and p.poll() is None:
         helper = [h for h in helpers(p.pid) if children(h)]
     os.kill(helper[0], signal.SIGKILL)

@@ -111,7 +111,7 @@ def test_chunks_threads_and_instruction_sets(home, model):
         d = home.daemon("-m", model, "--cache-bytes", 0, *extra, socket=home.root / f"{i}.sock", env=env)
         results[i] = bits(home.client(d).answer(TEXT * 6, **KEYS))
         d.terminate()
-        d.wait(20)
+        d.wait(60)
     assert all(r == results[0] for r in results.values()), [i for i in results if results[i] != results[0]]
 
 
@@ -126,7 +126,7 @@ def test_rotation_is_refused(home, args):
 
 def test_too_little_memory(home, model):
     d = home.daemon("-m", model, "--kv-bytes", "1000", wait=False)
-    assert d.wait(20) == 1
+    assert d.wait(60) == 1
     assert "state of its recurrent layers" in d.log.read_text()
 
 

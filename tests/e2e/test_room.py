@@ -184,10 +184,10 @@ def test_one_user_fills_the_disk_with_kv(small):
     """What prompts leave on disk is a tenth of what is free; and it goes when others need the room."""
     s = small("--cache-bytes", "1G")
     reserve = (64 << 20) // 20 - (64 << 10)  # files take whole pages
-    deadline = time.monotonic() + 60
     for n in range(40):
         r = s.run_as(A, "-n", 1, "--ignore-eos", input=f"{n}. ".encode() * 4000)
         assert r.returncode == 0, r.err
+    deadline = time.monotonic() + 60
     while len(s.blocks()) < 20:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -198,6 +198,7 @@ def test_one_user_fills_the_disk_with_kv(small):
     kept = sum(p.stat().st_blocks * 512 for p in s.blocks())
     with open(s.disk / "ballast", "wb") as f:
         os.posix_fallocate(f.fileno(), 0, s.free() + kept // 2 - reserve if s.free() > reserve else 4096)
+    deadline = time.monotonic() + 60
     while s.free() < reserve and s.blocks():
         assert time.monotonic() < deadline, (s.free(), len(s.blocks()))
         s.run_as(B, "-n", 1, "hello")

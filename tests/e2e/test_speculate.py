@@ -88,7 +88,10 @@ def test_option_and_status(home):
             break
     assert "drafted" not in off.done["usage"]
     assert auto.done["usage"]["drafted"] >= auto.done["usage"]["accepted"] > 0
-    r = home.hob("-v", "--raw", "--temp", "0", "-n", "100", "--ignore-eos", LIST)
+    for _ in range(20):
+        r = home.hob("-v", "--raw", "--temp", "0", "-n", "100", "--ignore-eos", LIST)
+        if "drafted " in r.err:
+            break
     assert r.returncode == 0 and "drafted " in r.err and " tokens a step)" in r.err
     status = home.status()["speculation"]
     assert status["drafted"] >= status["accepted"] > 0 and status["tokens_pass"] > 1 and status["bytes_memory"] > 0

@@ -129,7 +129,14 @@ static void asks_nonsense(struct peer *p)
     call(p, 1, "c1", "upper", "{\"text\"");
     call(p, 2, "c2", "upper", "[1]");
     call(p, 3, "c3", "fails", "{}");
-    call(p, 4, "c4", "sleeps", "{}");
+    done_in(p, NULL);
+}
+
+static void asks_for_sleep(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    call(p, 0, "c0", "sleeps", "{}");
     done_in(p, NULL);
 }
 
@@ -251,18 +258,26 @@ static void test_failures_are_results(void **state)
     struct peer_result r;
 
     RUN(SCRIPTS(asks_nonsense, repeats), 0,
-        " 0|user(hello);assistant()<lower {}><upper {}><upper {}><fails {}><sleeps {}>;"
-        "tool(error: there is no tool lower; the tools are: upper fails sleeps@c0)lower;"
+        " 0|user(hello);assistant()<lower {}><upper {}><upper {}><fails {}>;"
+        "tool(error: there is no tool lower; the tools are: upper fails@c0)lower;"
         "tool(error: invalid arguments: not JSON: no colon at byte 7@c1)upper;"
         "tool(error: invalid arguments: not a JSON object@c2)upper;"
-        "tool(error: exit status 4\nnot today@c3)fails;tool(error: no result within 1 s@c4)sleeps;\n",
+        "tool(error: exit status 4\nnot today@c3)fails;\n",
         "hob: the model called lower, which is no tool\n"
         "hob: upper: invalid arguments: not JSON: no colon at byte 7\n"
         "hob: upper: invalid arguments: not a JSON object\n"
-        "hob: fails {}\nnot today\nhob: fails: exit status 4\n"
-        "hob: sleeps {}\nhob: sleeps: no result within 1 s\n",
-        "--tool", path("upper"), "--tool", path("fails"), "--tool", path("sleeps"), "--yes", "--tool-timeout", "300ms",
-        "hello");
+        "hob: fails {}\nnot today\nhob: fails: exit status 4\n",
+        "--tool", path("upper"), "--tool", path("fails"), "--yes", "hello");
+}
+
+static void test_a_tool_without_a_result(void **state)
+{
+    struct peer_result r;
+
+    RUN(SCRIPTS(asks_for_sleep, repeats), 0,
+        " 0|user(hello);assistant()<sleeps {}>;tool(error: no result within 1 s@c0)sleeps;\n",
+        "hob: sleeps {}\nhob: sleeps: no result within 1 s\n", "--tool", path("sleeps"), "--yes", "--tool-timeout",
+        "300ms", "hello");
 }
 
 static void test_rounds_are_bounded(void **state)
@@ -395,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_a_session_gets_only_new_messages),
         cmocka_unit_test(test_each_request_has_its_own_uuid),
         cmocka_unit_test(test_failures_are_results),
+        cmocka_unit_test(test_a_tool_without_a_result),
         cmocka_unit_test(test_rounds_are_bounded),
         cmocka_unit_test(test_calls_that_hob_does_not_run),
         cmocka_unit_test(test_events),

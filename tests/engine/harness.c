@@ -367,7 +367,8 @@ struct answer *harness_run(struct harness *h, struct proto_request *r)
 uint64_t harness_occupy(struct harness *h, uint64_t conn)
 {
     struct proto_request r = harness_raw(harness_story);
-    r.gen.max_tokens = 1900;
+    r.gen.max_tokens = 1u << 30;
+    r.gen.context = PROTO_CONTEXT_ROTATE;
     r.gen.ignore_eos = true;
     uint64_t id = harness_submit_as(h, conn, 1000, &r);
     harness_wait_texts(h, id, 1);

@@ -100,7 +100,8 @@ static void test_flood_at_the_door(void **state)
     h->config.queue = 2;
     harness_start(h);
     struct proto_request r = harness_user("s", "tell");
-    r.gen.max_tokens = 1500;
+    r.gen.max_tokens = 1u << 30;
+    r.gen.context = PROTO_CONTEXT_ROTATE;
     r.gen.ignore_eos = true;
     uint64_t first = harness_submit_as(h, 5, 1000, &r), n = 1;
     harness_wait_texts(h, first, 1);

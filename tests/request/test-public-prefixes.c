@@ -23,6 +23,7 @@ static void test_public_prefix(void **state)
     fclose(f);
     harness_start(h);
     struct answer *a[2];
+    while (harness_status(h, 0, "tokens_computed") == 0) usleep(1000);
     for (unsigned i = 0; i < 2; i++) {
         while (harness_status(h, 0, "queued") || harness_status(h, 0, "running")) usleep(1000);
         struct proto_request r = harness_user(NULL, i ? "you" : "me");

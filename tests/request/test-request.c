@@ -102,7 +102,8 @@ static void test_deadlines(void **state)
     assert_error(harness_wait(h, b), ETIMEDOUT, "the time limit of 20 ms passed in the queue");
     /* in the answer, unless the machine is so slow that it comes earlier */
     r.gen.timeout_ms = 300;
-    r.gen.max_tokens = 1900;
+    r.gen.max_tokens = 1u << 30;
+    r.gen.context = PROTO_CONTEXT_ROTATE;
     r.gen.ignore_eos = true;
     uint64_t a = harness_submit_as(h, 5, 1000, &r);
     harness_wait_any(h, a);

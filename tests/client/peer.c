@@ -143,7 +143,7 @@ void peer_terminal(int master, char *out, size_t size, const char *want)
     struct pollfd pfd = {.fd = master, .events = POLLIN};
     size_t n = 0;
 
-    while (n < size - 1 && poll(&pfd, 1, n < strlen(want) ? 10000 : 0) > 0) {
+    while (n < size - 1 && poll(&pfd, 1, n < strlen(want) ? 50000 : 0) > 0) {
         ssize_t more = read(master, out + n, size - 1 - n);
 
         if (more <= 0) break;

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define PATIENCE 20000 /* ms that a thread waits at most: a test has failed then */
+#define PATIENCE 60000 /* ms that a thread waits at most: a test has failed then */
 
 /* What becomes of the verification. */
 static struct {

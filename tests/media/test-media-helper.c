@@ -181,7 +181,7 @@ static int kill_children(pid_t pid)
 {
     int all[8], n = children(pid, all);
     for (int i = 0; i < n; i++) assert_int_equal(kill(all[i], SIGKILL), 0);
-    for (int i = 0; i < 5000 && children(pid, all) > 0; i++) usleep(1000);
+    for (int i = 0; i < 60000 && children(pid, all) > 0; i++) usleep(1000);
     assert_int_equal(children(pid, all), 0);
     return n;
 }

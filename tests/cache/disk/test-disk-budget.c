@@ -58,7 +58,7 @@ static void test_another_limit(void **state)
 /* Counting is spread over time. */
 static void check_files(struct disk *d, uint64_t missing, uint64_t files)
 {
-    for (int i = 0; i < 1000 && fixture_stats(d).bytes != files * FIXTURE_FILE; i++) {
+    for (int i = 0; i < 30000 && fixture_stats(d).bytes != files * FIXTURE_FILE; i++) {
         usleep(1000);
         disk_remove(d, fixture_info(missing).id);
     }

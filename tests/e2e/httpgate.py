@@ -24,8 +24,8 @@ def status(reply):
     return int(reply.split()[1])
 
 
-def free_port_v6():
-    """A free port of [::1]; skips the test where there is no IPv6."""
+def needs_ipv6():
+    """Skips the test where there is none."""
     if not socket.has_ipv6:
         pytest.skip("no IPv6")
     with socket.socket(socket.AF_INET6) as s:
@@ -33,7 +33,6 @@ def free_port_v6():
             s.bind(("::1", 0))
         except OSError:
             pytest.skip("no IPv6 here")
-        return s.getsockname()[1]
 
 
 def run_http(home, *args):
@@ -62,20 +61,26 @@ class Reply:
 
 
 class Gateway:
-    def __init__(self, home, *args, sockets=None, env=None, listen=("127.0.0.1:0",), keep=False):
-        """@keep: the caller reads the log, self.p.stderr."""
-        argv = [HOB_HTTP]
-        for address in listen:
-            argv += ["--listen", address]
+    def __init__(self, home, *args, sockets=None, env=None, ipv6=False, keep=False):
+        """@ipv6: also on [::1], self.port_v6. @keep: the caller reads the log, self.p.stderr."""
+        if ipv6:
+            needs_ipv6()
+        argv = [HOB_HTTP, "--listen", "127.0.0.1:0", *(["--listen", "[::1]:0"] if ipv6 else [])]
         for path in [home.socket] if sockets is None else sockets:
             argv += ["--socket", path]
         self.p = home.popen([*argv, *args], env=env or {}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        first = self.p.stderr.readline().decode()
-        m = re.fullmatch(r"hob-http: listening on http://127\.0\.0\.1:(\d+)\n", first)
-        assert m, first + self.p.stderr.read().decode()
-        self.port = int(m[1])
+        self.port = self.told("127.0.0.1")
+        if ipv6:
+            self.port_v6 = self.told("[::1]")
         if not keep:
             threading.Thread(target=self.p.stderr.read, daemon=True).start()
+
+    def told(self, address):
+        """The port at @address, which the next line of the log has."""
+        line = self.p.stderr.readline().decode()
+        m = re.fullmatch(rf"hob-http: listening on http://{re.escape(address)}:(\d+)\n", line)
+        assert m, line + self.p.stderr.read().decode()
+        return int(m[1])
 
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=60)

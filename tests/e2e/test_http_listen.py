@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Where hob-http listens, and its command line."""
 import os
-import re
 import socket
 import subprocess
 
 import pytest
 from conftest import Home
-from httpgate import HOB_HTTP, Gateway, free_port_v6
+from httpgate import HOB_HTTP, Gateway
 from httpgate import run_http as run
 
 
 def test_two_addresses(shared):
-    free_port_v6()
-    g = Gateway(shared, listen=("127.0.0.1:0", "[::1]:0"), keep=True)
-    port = int(re.fullmatch(rb"hob-http: listening on http://\[::1\]:(\d+)\n", g.p.stderr.readline())[1])
+    g = Gateway(shared, ipv6=True)
     assert g.get("/health").status == 200
-    with socket.create_connection(("::1", port), timeout=60) as s:
+    with socket.create_connection(("::1", g.port_v6), timeout=60) as s:
         s.sendall(b"GET /health HTTP/1.0\r\n\r\n")
         assert s.recv(4096).startswith(b"HTTP/1.1 200")
 

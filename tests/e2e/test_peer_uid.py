@@ -12,7 +12,7 @@ import threading
 import pytest
 from conftest import Home
 from hobproto import Client
-from httpgate import DONE, HOB_HTTP, Gateway, free_port_v6
+from httpgate import DONE, HOB_HTTP, Gateway
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
@@ -119,8 +119,7 @@ def test_the_own_uid_needs_no_name(fake):
 
 
 def test_ipv6(fake):
-    port = free_port_v6()
-    Gateway(fake.home, listen=("127.0.0.1:0", f"[::1]:{port}"))
+    port = Gateway(fake.home, ipv6=True).port_v6
     assert Served(fake, BOB, port, host="::1").user == f"uid.{BOB}"
     assert Served(fake, 0, port, host="::1").user is None
 

@@ -41,6 +41,13 @@ def until_end(wait, main, side):
     return out[:-len(END)]
 
 
+def end_of(pid, main, side):
+    """The rest of what the child @pid writes there, and its exit status."""
+    ended = []
+    out = until_end(lambda: ended.append(os.waitpid(pid, 0)[1]), main, side)
+    return out, os.waitstatus_to_exitcode(ended[0])
+
+
 def on_terminal(argv, input=None, **kw):
     """What a terminal gets from standard output and standard error of @argv, and the exit status.
 

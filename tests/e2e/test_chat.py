@@ -11,7 +11,7 @@ import termios
 
 import pytest
 from conftest import HOB
-from terminal import fork_on_terminal, until_end
+from terminal import end_of, fork_on_terminal
 
 PROMPT = "\n> "
 
@@ -48,9 +48,7 @@ class Chat:
 
     def end(self, keys="\x04"):
         self.type(keys)
-        ended = []
-        until_end(lambda: ended.append(os.waitpid(self.pid, 0)[1]), self.fd, self.side)
-        return os.waitstatus_to_exitcode(ended[0])
+        return end_of(self.pid, self.fd, self.side)[1]
 
 
 @pytest.fixture
@@ -187,9 +185,8 @@ def test_killed_at_the_prompt_it_leaves_the_terminal_as_it_was(home, how):
     c = Chat(home)
     assert not termios.tcgetattr(c.side)[3] & termios.ICANON
     os.kill(c.pid, how)
-    ended = []
-    rest = until_end(lambda: ended.append(os.waitpid(c.pid, 0)[1]), c.fd, c.side)
-    assert os.waitstatus_to_exitcode(ended[0]) == -how
+    rest, status = end_of(c.pid, c.fd, c.side)
+    assert status == -how
     flags = termios.tcgetattr(c.side)[3]
     assert flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
     assert rest.endswith(b"\x1b[?2004l")

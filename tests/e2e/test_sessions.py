@@ -12,16 +12,10 @@ import time
 from contextlib import suppress
 
 import pytest
-from conftest import HOB, HOBD, listens, mktiny
+from conftest import HOB, HOBD, listens
 from hobproto import Closed
 
 KEYS = dict(max_tokens=6, temperature=0.9, seed=5, ignore_eos=True, logprobs=True)
-
-
-@pytest.fixture(scope="module")
-def long(tmp_path_factory):
-    """A model slow enough to be caught in mid-answer."""
-    return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
 
 
 def names(home):

@@ -16,7 +16,7 @@ import time
 import msgpack
 import pytest
 from conftest import HOB, TOP, Home, mktiny
-from terminal import fork_on_terminal, until_end
+from terminal import end_of, fork_on_terminal
 from test_calls import SWITCH, make
 
 EXAMPLES = TOP / "packaging" / "examples"
@@ -143,12 +143,11 @@ class User:
 
     def end(self):
         """The rest, and the exit status."""
-        ended = []
-        rest = until_end(lambda: ended.append(os.waitpid(self.pid, 0)[1]), self.fd, self.side)
+        rest, status = end_of(self.pid, self.fd, self.side)
         self.seen += rest.decode(errors="replace").replace("\r", "")
         os.close(self.fd)
         os.close(self.side)
-        return os.waitstatus_to_exitcode(ended[0])
+        return status
 
 
 def results(request):

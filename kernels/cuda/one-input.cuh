@@ -116,16 +116,43 @@ __device__ static inline void put_codes(const struct input &x, uint32_t group, u
     put_words(x, group, k, word, d);
 }
 
-__device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
+#define AHEAD 3 /* reads of a thread at once */
+
+/* Number @i of what a product reads of its quantized input: 16 codes, then scales, then sums. */
+__device__ static inline uint4 read_item(const struct cuda_acts &a, uint32_t blocks, uint32_t i)
 {
-    for (uint32_t i = threadIdx.x; i < blocks * 2; i += CUDA_ONE_THREADS) ((uint4 *)x.q)[i] = ((const uint4 *)a.q)[i];
-    for (uint32_t b = threadIdx.x; b < blocks; b += CUDA_ONE_THREADS) {
-        x.d[b] = *(const float2 *)(a.d + (uint64_t)b * a.ld * 2);
-        x.s[b] = *(const short2 *)(a.s + (uint64_t)b * a.ld * 2);
-    }
+    uint4 v = {};
+    if (i < blocks * 2)
+        v = ((const uint4 *)a.q)[i];
+    else if (i < blocks * 3)
+        *(uint2 *)&v = *(const uint2 *)(a.d + (uint64_t)(i - blocks * 2) * a.ld * 2);
+    else if (i < blocks * 4)
+        v.x = *(const uint32_t *)(a.s + (uint64_t)(i - blocks * 3) * a.ld * 2);
+    return v;
 }
 
-#define AHEAD 3 /* eights of a thread that are read at once */
+__device__ static inline void put_item(const struct input &x, uint32_t blocks, uint32_t i, const uint4 &v)
+{
+    if (i < blocks * 2)
+        ((uint4 *)x.q)[i] = v;
+    else if (i < blocks * 3)
+        ((uint2 *)x.d)[i - blocks * 2] = make_uint2(v.x, v.y);
+    else if (i < blocks * 4)
+        ((uint32_t *)x.s)[i - blocks * 3] = v.x;
+}
+
+/* All reads before the first use: they wait for memory together. */
+__device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
+{
+#pragma unroll 1
+    for (uint32_t first = threadIdx.x; first < blocks * 4; first += AHEAD * CUDA_ONE_THREADS) {
+        uint4 v[AHEAD];
+#pragma unroll
+        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_item(a, blocks, first + n * CUDA_ONE_THREADS);
+#pragma unroll
+        for (uint32_t n = 0; n < AHEAD; n++) put_item(x, blocks, first + n * CUDA_ONE_THREADS, v[n]);
+    }
+}
 
 /* The warp has some of the eights from @first on, a thread one. */
 __device__ static inline bool has_eights(uint32_t first, uint32_t k)

@@ -75,15 +75,3 @@ __device__ static inline void bar_arrive_copied(uint64_t *bar)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_at(bar)) : "memory");
 }
-
-/* Barrier number @i of the CTA, of @n threads in whole warps, some of which only arrive. Those that wait resume sooner
- * than at a barrier in shared memory. */
-__device__ static inline void cta_arrive(uint32_t i, uint32_t n)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(i), "r"(n) : "memory");
-}
-
-__device__ static inline void cta_wait(uint32_t i, uint32_t n)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(i), "r"(n) : "memory");
-}

@@ -40,6 +40,18 @@ __device__ static inline void begin()
     wait_before();
 }
 
+/* Barrier number @i of the CTA, of @n threads in whole warps, some of which only arrive. Those that wait resume sooner
+ * than at a barrier in shared memory. */
+__device__ static inline void cta_arrive(uint32_t i, uint32_t n)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(i), "r"(n) : "memory");
+}
+
+__device__ static inline void cta_wait(uint32_t i, uint32_t n)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(i), "r"(n) : "memory");
+}
+
 /* The address of what lies in shared memory, as instructions take it. */
 __device__ static inline uint32_t shared_at(const void *p)
 {

@@ -2,18 +2,19 @@
 /*
  * Products of quantized types with one token, the norm before them, and the activation behind them. A CTA computes
  * every gridDim-th panel, or pair of panels of up and gate. Bulk copies bring the weights in pieces into a ring in
- * shared memory, the first ones while the kernels before still run; one warp starts them. The first warps share the
- * blocks of a piece and leave the exact sum of each row and block in a stage, for two panels at once. Another warp, a
- * lane for each row of these, adds the sums of a stage in their order while the others compute the next one. Grid: up
- * to one CTA of CUDA_ONE_THREADS for each multiprocessor; shared memory: fit_one() of daemon/backend/cuda/products.c.
- * Of sm_90 alone.
+ * shared memory, the first ones while the kernels before still run; the last warp starts them and does nothing else.
+ * The first warps share the blocks of a piece and leave the exact sum of each row and block in a stage, for two panels
+ * at once. Another warp, a lane for each row of these, adds the sums of a stage in their order while the others compute
+ * the next one. Grid: up to one CTA of CUDA_ONE_THREADS for each multiprocessor; shared memory: fit_one() of
+ * daemon/backend/cuda/products.c. Of sm_90 alone.
  */
 #include "kernels/cuda/one-sums.cuh"
 #include "kernels/cuda/ring.cuh"
 
-/* A stage has its sums: barriers of the CTA, of the warps that sum and the one that adds. */
-#define READY         1
-#define READY_THREADS ((WARPS + 1) * CUDA_WARP)
+/* Barriers of the CTA: a stage has its sums (the first of CUDA_ONE_STAGES), for the warps that sum and the one that
+ * adds; the barriers in shared memory can be used. */
+#define READY 1
+#define BEGUN (READY + CUDA_ONE_STAGES)
 
 /* It has been read. */
 __shared__ static uint64_t taken[CUDA_ONE_STAGES];
@@ -67,12 +68,19 @@ struct piece {
     struct cursor c; /* its slot */
 };
 
-/* Fetch pieces from @p on: up to @most, if there are so many; @again: into slots that had others. By one thread. */
-__device__ static inline void fetch(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                    struct piece &p, uint32_t most, bool again)
+#define ON_WAY 2 /* pieces that are copied at once: enough for the bandwidth; other reads wait behind more (H200) */
+
+/* Fetch all pieces. By one thread. */
+__device__ static inline void fetch(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
-    for (uint32_t n = 0; n < most && p.first < s.panels; n++) {
-        if (again) bar_wait(&empty[p.c.slot], p.c.odd ^ 1);
+    struct piece p = {};
+    struct cursor before = {0, 0}; /* ON_WAY pieces before it */
+    for (uint32_t n = 0; p.first < s.panels; n++) {
+        if (n >= a.ring.slots) bar_wait(&empty[p.c.slot], p.c.odd ^ 1);
+        if (n >= ON_WAY && a.ring.slots >= ON_WAY) {
+            bar_wait(&full[before.slot], before.odd);
+            advance(a.ring.slots, before);
+        }
         ring_fetch(a.m, panel_of(a, s, p.first + p.i), p.part, x.ring + p.c.slot * a.ring.slot_bytes, p.c.slot);
         advance(a.ring.slots, p.c);
         if (++p.i < min(2u, s.panels - p.first)) continue;
@@ -132,7 +140,7 @@ __device__ static inline void add_all(const struct cuda_one &a, const struct sha
         float acc = 0.0f, *to = place_for(a, s, from + i, r, row);
         asm volatile("" : "+l"(to)); /* it is computed here, while the sums are awaited */
         for (uint32_t b = 0; b < s.blocks; b += CUDA_PIECE) {
-            cta_wait(READY + c.slot, READY_THREADS);
+            cta_wait(READY + c.slot, COMPUTE);
             if (from + i < s.panels)
                 acc = chain<S, M>(stage_at<S, M>(s, x, c.slot, i), x.in.d + b, r,
                                   min((uint32_t)CUDA_PIECE, s.blocks - b), acc);
@@ -172,20 +180,10 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
                 warp_arrive(&empty[c.slot]);
                 advance(a.ring.slots, c);
             }
-            cta_arrive(READY + to.slot, READY_THREADS);
+            cta_arrive(READY + to.slot, COMPUTE);
             advance(a.stages, to);
         }
     }
-}
-
-/* Before the input is there: barriers, and the first pieces, before @p. By one thread. */
-__device__ static inline void start(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                    struct piece &p)
-{
-    ring_init(a.ring, WARPS);
-    for (uint32_t i = 0; i < a.stages; i++) bar_init(&taken[i], 1);
-    bar_fence();
-    fetch(a, s, x, p, a.ring.slots, false);
 }
 
 /* The input, when it is there. */
@@ -202,22 +200,29 @@ __device__ static inline void put_input(const struct cuda_one &a, const struct s
         put_row(a.row, a.m.k, x.in);
     else
         copy_codes(a.m.x, s.blocks, x.in);
-    __syncthreads();
+    meet_at_row(COMPUTE);
 }
 
-#define ADDS    (WARPS * CUDA_WARP)       /* the first thread of the warp that adds, */
-#define FETCHES ((WARPS + 1) * CUDA_WARP) /* and that which starts the copies */
+/* What the last warp does: its lanes prepare the barriers, and one of them fetches. */
+__device__ static inline void bring_weights(const struct cuda_one &a, const struct share &s, const struct inside &x)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+    if (lane < a.stages) bar_init(&taken[lane], 1);
+    ring_init(a.ring, WARPS, lane, CUDA_WARP);
+    __syncwarp();
+    cta_arrive(BEGUN, CUDA_ONE_THREADS);
+    if (lane == 0) fetch(a, s, x);
+}
 
 template <int W, int S, bool M, bool T>
-__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                       struct piece &p)
+__device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
-    if (threadIdx.x < ADDS)
+    cta_wait(BEGUN, CUDA_ONE_THREADS);
+    put_input(a, s, x);
+    if (threadIdx.x < WARPS * CUDA_WARP)
         sum_all<W, S, M, T>(a, s, x);
-    else if (threadIdx.x < FETCHES)
+    else
         add_all<S, M>(a, s, x);
-    else if (threadIdx.x == FETCHES)
-        fetch(a, s, x, p, UINT32_MAX, true);
 }
 
 #define ONE(name, width, scales, offset, table)                                                                        \
@@ -228,26 +233,25 @@ __device__ static inline void multiply(const struct cuda_one &a, const struct sh
         touch(a);                                                                                                      \
         const struct share s = share_of(a, blockIdx.x, gridDim.x);                                                     \
         const struct inside x = inside_of(a);                                                                          \
-        struct piece p = {};                                                                                           \
-        if (threadIdx.x == FETCHES) start(a, s, x, p);                                                                 \
-        put_input(a, s, x);                                                                                            \
-        multiply<width, scales, offset, table>(a, s, x, p);                                                            \
+        if (threadIdx.x < COMPUTE)                                                                                     \
+            multiply<width, scales, offset, table>(a, s, x);                                                           \
+        else                                                                                                           \
+            bring_weights(a, s, x);                                                                                    \
     }
 KINDS(ONE)
 
 /* The products of one of the types that files mix: see cuda_can_mix(). */
-__device__ static inline void multiply_of(const struct cuda_one &a, const struct share &s, const struct inside &x,
-                                          struct piece &p)
+__device__ static inline void multiply_of(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     switch (a.m.form.kind) {
     case CUDA_KIND(4, SUB, 1):
-        multiply<4, SUB, true, false>(a, s, x, p);
+        multiply<4, SUB, true, false>(a, s, x);
         break;
     case CUDA_KIND(5, SUB, 1):
-        multiply<5, SUB, true, false>(a, s, x, p);
+        multiply<5, SUB, true, false>(a, s, x);
         break;
     case CUDA_KIND(6, HALVES, 0):
-        multiply<6, HALVES, false, false>(a, s, x, p);
+        multiply<6, HALVES, false, false>(a, s, x);
         break;
     }
 }
@@ -262,8 +266,8 @@ extern "C" __global__ void __launch_bounds__(CUDA_ONE_THREADS, 2) cuda_two(const
     const struct share s =
         share_of(a, last ? blockIdx.x - all.ctas : blockIdx.x, last ? gridDim.x - all.ctas : all.ctas);
     const struct inside x = inside_of(a);
-    struct piece p = {};
-    if (threadIdx.x == FETCHES) start(a, s, x, p);
-    put_input(a, s, x);
-    multiply_of(a, s, x, p);
+    if (threadIdx.x < COMPUTE)
+        multiply_of(a, s, x);
+    else
+        bring_weights(a, s, x);
 }

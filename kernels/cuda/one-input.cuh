@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The input of a product of one token, in shared memory: codes, a row of f32, or the norm of one. Every CTA computes it
- * for itself. */
+ * for itself, by the threads of all its warps but the last one. */
 #include "kernels/cuda/vector.cuh"
 
-#define EIGHT 8 /* consecutive values that a thread quantizes: four threads have a block */
+#define COMPUTE (CUDA_ONE_THREADS - CUDA_WARP) /* these threads */
+#define EIGHT   8 /* consecutive values that a thread quantizes: four threads have a block */
 
 /* The activations, in shared memory. */
 struct input {
@@ -145,12 +146,12 @@ __device__ static inline void put_item(const struct input &x, uint32_t blocks, u
 __device__ static inline void copy_codes(const struct cuda_acts &a, uint32_t blocks, const struct input &x)
 {
 #pragma unroll 1
-    for (uint32_t first = threadIdx.x; first < blocks * 4; first += AHEAD * CUDA_ONE_THREADS) {
+    for (uint32_t first = threadIdx.x; first < blocks * 4; first += AHEAD * COMPUTE) {
         uint4 v[AHEAD];
 #pragma unroll
-        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_item(a, blocks, first + n * CUDA_ONE_THREADS);
+        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_item(a, blocks, first + n * COMPUTE);
 #pragma unroll
-        for (uint32_t n = 0; n < AHEAD; n++) put_item(x, blocks, first + n * CUDA_ONE_THREADS, v[n]);
+        for (uint32_t n = 0; n < AHEAD; n++) put_item(x, blocks, first + n * COMPUTE, v[n]);
     }
 }
 
@@ -164,22 +165,22 @@ __device__ static inline void put_row(const float *row, uint32_t k, const struct
 {
     bool even = true;
 #pragma unroll 1
-    for (uint32_t first = 0; first * EIGHT < k; first += AHEAD * CUDA_ONE_THREADS) {
+    for (uint32_t first = 0; first * EIGHT < k; first += AHEAD * COMPUTE) {
         struct eight v[AHEAD];
 #pragma unroll
-        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_eight(row, first + n * CUDA_ONE_THREADS + threadIdx.x, k);
+        for (uint32_t n = 0; n < AHEAD; n++) v[n] = read_eight(row, first + n * COMPUTE + threadIdx.x, k);
 #pragma unroll
         for (uint32_t n = 0; n < AHEAD; n++) {
             uint32_t word[2];
-            if (!has_eights(first + n * CUDA_ONE_THREADS, k)) break;
+            if (!has_eights(first + n * COMPUTE, k)) break;
             const float amax = __uint_as_float(largest(v[n], false)), d = encode_eight(v[n], amax, word);
             even = even && is_usual(amax);
-            put_words(x, first + n * CUDA_ONE_THREADS + threadIdx.x, k, word, d);
+            put_words(x, first + n * COMPUTE + threadIdx.x, k, word, d);
         }
     }
     if (__all_sync(ALL, even)) return;
 #pragma unroll 1
-    for (uint32_t first = 0; has_eights(first, k); first += CUDA_ONE_THREADS)
+    for (uint32_t first = 0; has_eights(first, k); first += COMPUTE)
         put_codes(x, first + threadIdx.x, k, read_eight(row, first + threadIdx.x, k));
 }
 
@@ -195,7 +196,7 @@ template <bool BARE> __device__ static inline void put_joined(const struct cuda_
 {
     const bool joins = BARE || a.h;
 #pragma unroll 1
-    for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += CUDA_ONE_THREADS) {
+    for (uint32_t group = threadIdx.x; group * EIGHT < a.k; group += COMPUTE) {
         const struct eight s = read_eight(a.x, group, a.k);
         struct eight y = s;
         if (joins) {
@@ -212,7 +213,7 @@ template <bool BARE> __device__ static inline void put_joined(const struct cuda_
         if (blockIdx.x == 0 && joins && a.to) put_eight(a.to, group, y);
         if (group == threadIdx.x) first = y;
     }
-    __syncthreads();
+    meet_at_row(COMPUTE);
 }
 
 /* A norm; @w: its first weights; @bare: is_bare(); @v: room for two rows. */
@@ -225,15 +226,15 @@ __device__ static inline void put_norm(const struct cuda_norm &a, struct eight w
     if (bare) {
         put_joined<true>(a, v, y);
     } else if (a.h && a.post) {
-        read_row(a, 0, stream, v);
-        join(a, stream, v, &one);
-        for (uint32_t i = threadIdx.x; a.to && blockIdx.x == 0 && i < a.k; i += CUDA_ONE_THREADS) a.to[i] = v[i];
+        read_row(a, 0, stream, v, COMPUTE);
+        join(a, stream, v, &one, COMPUTE);
+        for (uint32_t i = threadIdx.x; a.to && blockIdx.x == 0 && i < a.k; i += COMPUTE) a.to[i] = v[i];
         y = read_eight(v, threadIdx.x, a.k);
     } else {
         put_joined<false>(a, v, y);
     }
-    const float r = root_of(v, a.k, a.eps, &one);
-    for (uint32_t first = 0; has_eights(first, a.k); first += CUDA_ONE_THREADS) {
+    const float r = root_of(v, a.k, a.eps, &one, COMPUTE);
+    for (uint32_t first = 0; has_eights(first, a.k); first += COMPUTE) {
         const uint32_t group = first + threadIdx.x;
         if (first) w = read_eight(a.w, group, a.k), y = read_eight(v, group, a.k);
 #pragma unroll

@@ -16,10 +16,11 @@ __device__ static inline void advance(uint32_t n, struct cursor &c)
     if (++c.slot == n) c.slot = 0, c.odd ^= 1;
 }
 
-/* By one thread, before it fetches. @warps: those that read the pieces, the first of the CTA. */
-__device__ static inline void ring_init(const struct cuda_ring &r, uint32_t warps)
+/* Before pieces are fetched: the barriers of slots @i, i + @step, …, so by one thread those of all. @warps: those that
+ * read the pieces, the first of the CTA. */
+__device__ static inline void ring_init(const struct cuda_ring &r, uint32_t warps, uint32_t i = 0, uint32_t step = 1)
 {
-    for (uint32_t i = 0; i < r.slots; i++) bar_init(&full[i], 1), bar_init(&empty[i], warps);
+    for (; i < r.slots; i += step) bar_init(&full[i], 1), bar_init(&empty[i], warps);
     bar_fence();
 }
 

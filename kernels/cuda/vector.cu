@@ -65,8 +65,8 @@ __device__ static inline void read_joined(const struct cuda_norm &a, uint32_t fr
 __device__ static inline void read_normed(const struct cuda_norm &a, uint32_t from, float *x, float *to)
 {
     float *stream = x + a.k;
-    read_row(a, from, stream, x);
-    join(a, stream, x, stream + a.k);
+    read_row(a, from, stream, x, blockDim.x);
+    join(a, stream, x, stream + a.k, blockDim.x);
     for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) to[i] = x[i];
 }
 
@@ -84,7 +84,7 @@ extern "C" __global__ void cuda_norm(const __grid_constant__ struct cuda_norm a)
         read_normed(a, from, x, to);
     else
         read_joined(a, from, x, to);
-    if (a.w) r = root_of(x, a.k, a.eps, x + 2 * a.k);
+    if (a.w) r = root_of(x, a.k, a.eps, x + 2 * a.k, blockDim.x);
     for (uint32_t b = threadIdx.x / CUDA_WARP * 4 * CUDA_WARP; b < a.k; b += blockDim.x * 4) {
         const uint32_t i = b + threadIdx.x % CUDA_WARP * 4;
         float v[4];

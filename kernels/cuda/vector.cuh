@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Parts of the operations on rows: the join and the root of a norm, and activations. */
+/* Parts of the operations on rows: the join and the root of a norm, by the first @threads threads of a CTA; and
+ * activations. */
 #include "kernels/cuda/device.cuh"
 
 #define LANES 16 /* of the sums of a norm */
@@ -26,8 +27,16 @@ __device__ static inline float sum_squares(const float *x, uint32_t whole)
     return ss;
 }
 
+#define ROW 15 /* the barrier of the threads that have a row */
+
+/* They have come so far. */
+__device__ static inline void meet_at_row(uint32_t threads)
+{
+    cta_wait(ROW, threads);
+}
+
 /* 1 / sqrt(ss / k + eps) of x[k] in shared memory, computed by the first 16 threads for all. */
-__device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out)
+__device__ static inline float root_of(const float *x, uint32_t k, float eps, float *out, uint32_t threads)
 {
     if (threadIdx.x < CUDA_WARP) {
         const uint32_t lane = threadIdx.x % LANES, whole = k / (BATCH * LANES); /* the other lanes do the same */
@@ -36,37 +45,39 @@ __device__ static inline float root_of(const float *x, uint32_t k, float eps, fl
         ss = fold<LANES>(ss);
         if (threadIdx.x == 0) *out = 1.0f / sqrtf(ss / (float)k + eps);
     }
-    __syncthreads();
+    meet_at_row(threads);
     return *out;
 }
 
 /* A row of what a norm reads, in shared memory: the residual stream, and what joins it with its bias (or, where nothing
  * does, the stream again). */
-__device__ static inline void read_row(const struct cuda_norm &a, uint32_t from, float *stream, float *x)
+__device__ static inline void read_row(const struct cuda_norm &a, uint32_t from, float *stream, float *x,
+                                       uint32_t threads)
 {
 #pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) { /* all loads before the first use */
+    for (uint32_t i = threadIdx.x; i < a.k; i += threads) { /* all loads before the first use */
         const float s = a.x[(uint64_t)from * a.k + i], h = a.h ? a.h[(uint64_t)from * a.k + i] : 0.0f;
         const float b = a.h && a.bias ? a.bias[i] : 0.0f;
         stream[i] = s;
         x[i] = a.h ? a.bias ? h + b : h : s;
     }
-    __syncthreads();
+    meet_at_row(threads);
 }
 
 /* The joined row in shared memory: @stream has the residual stream, @x what joins it, with its bias. */
-__device__ static inline void join(const struct cuda_norm &a, const float *stream, float *x, float *one)
+__device__ static inline void join(const struct cuda_norm &a, const float *stream, float *x, float *one,
+                                   uint32_t threads)
 {
     float r = 1.0f;
-    if (a.post) r = root_of(x, a.k, a.eps, one);
+    if (a.post) r = root_of(x, a.k, a.eps, one, threads);
 #pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < a.k; i += blockDim.x) {
+    for (uint32_t i = threadIdx.x; i < a.k; i += threads) {
         float v = a.post ? x[i] * r * a.post[i] : x[i];
         if (a.residual != 1.0f) v = v * a.residual;
         v = stream[i] + v;
         x[i] = a.out_scale ? v * *a.out_scale : v;
     }
-    __syncthreads();
+    meet_at_row(threads);
 }
 
 /* --- activations: enum arch_activation --- */

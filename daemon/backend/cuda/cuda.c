@@ -55,9 +55,24 @@ static int pin_rows(struct cuda_backend *x)
     return r;
 }
 
+/* Whether cuda_device.together pays: usual layers, all of whose products have a type with which it does. */
+static bool runs_together(const struct cuda *c)
+{
+    const struct hparams *s = &c->host->base.hparams;
+    bool all = c->device.early && !s->experts.n && !s->recurrent.taps && !s->mla.kv_rank;
+    for (uint32_t l = c->first; l < c->end; l++) {
+        const struct layer *w = &c->host->weights.layers[l];
+        const struct matrix *const m[] = {&w->q, &w->k, &w->v, &w->o, &w->gate, &w->up, &w->down};
+        for (size_t i = 0; i < sizeof(m) / sizeof(*m); i++)
+            all = all && (!m[i]->rows || cuda_runs_together(m[i]->type));
+    }
+    return all;
+}
+
 static int fill(struct cuda *c)
 {
     int r = cuda_device_use(&c->device);
+    c->device.together = runs_together(c);
     if (!r) r = upload_weights(c);
     if (!r) r = cuda_init_buffers(c);
     return r ? r : cuda_find_kernels(c);

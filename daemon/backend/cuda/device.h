@@ -6,6 +6,7 @@
  * fail, too.
  */
 #include "daemon/backend/cuda/driver.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct cuda_device {
     int processors;
     int pitch;      /* between rows that one call copies, at most */
     unsigned early; /* 1: a kernel starts while the one before it ends, and waits for it; code of sm_90a */
+    bool together;  /* CTAs of both share multiprocessors, as far as there is room; set before kernels are looked up */
 };
 
 /* Code of the kernels, as nvcc made it: NULL behind the last. */

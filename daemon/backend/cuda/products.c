@@ -208,11 +208,17 @@ bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns)
     return k->one && one_input(columns) + one_piece(&k->form, columns) + (stage > rows ? stage : rows) <= ONE_SHARED;
 }
 
+bool cuda_runs_together(enum kern_type type)
+{
+    const struct panel_form *f = &panel_forms[type];
+    return kern_type_quantized(type) && f->scales == PANEL_PLAIN && !f->m && !f->table;
+}
+
 /* Divide shared memory of at most @ctas CTAs: stages of sums, and as many pieces as there is room for, up to all of a
  * CTA. CTAs that start early take the places of those that end first, also two on one multiprocessor: those without a
- * norm, between kernels with one, take more than half of it and there are as many as multiprocessors, unless weights
- * are so large that the kernel behind has no room beside. */
-static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
+ * norm, between kernels with one, take more than half of it unless kernels run together, and there are
+ * as many as multiprocessors, unless weights are so large that the kernel behind has no room beside. */
+static struct cuda_grid fit_one(const struct cuda_device *d, unsigned ctas, struct cuda_one *a)
 {
     const unsigned parts = cuda_divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
     const unsigned each = a->gated.f ? 2 : 1, units = a->m.panels / each; /* panels that a CTA has together */
@@ -232,14 +238,14 @@ static struct cuda_grid fit_one(unsigned ctas, struct cuda_one *a)
         else
             a->stages--;
     }
-    if (apart && g.shared < ONE_APART) g.shared = ONE_APART;
+    if (apart && !d->together && g.shared < ONE_APART) g.shared = ONE_APART;
     return g;
 }
 
 int cuda_multiply_one(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_one *a)
 {
     count_panels(k, &a->m);
-    return cuda_launch(d, k->one, fit_one((unsigned)d->processors, a), a);
+    return cuda_launch(d, k->one, fit_one(d, (unsigned)d->processors, a), a);
 }
 
 /* Roughly the time that the panels of @m take @ctas CTAs. */
@@ -258,8 +264,8 @@ int cuda_multiply_two(const struct cuda_device *d, const struct cuda_kind *const
         const unsigned t = first > last ? first : last;
         if (t <= best) best = t, a->ctas = c;
     }
-    struct cuda_grid g = fit_one(a->ctas, &a->of[0]);
-    const struct cuda_grid last = fit_one(n - a->ctas, &a->of[1]);
+    struct cuda_grid g = fit_one(d, a->ctas, &a->of[0]);
+    const struct cuda_grid last = fit_one(d, n - a->ctas, &a->of[1]);
     a->ctas = g.x;
     g.x += last.x;
     if (g.shared < last.shared) g.shared = last.shared;

@@ -183,6 +183,7 @@ static double time_of_pass(enum kern_type t, uint32_t n, bool whole, size_t *byt
 {
     const bool wide = cuda_is_wide(&device, n);
     struct cuda_kind kind;
+    device.together = cuda_runs_together(t);
     check(cuda_kind(&device, &kind, t));
     *bytes = 0;
     record();

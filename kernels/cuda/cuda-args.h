@@ -151,11 +151,12 @@ struct cuda_split {
 #define CUDA_HOLD_PARTS 32 /* pieces of a panel, at most */
 
 /* Products of 2 to 16 tokens with many panels: a CTA has @groups of eight tokens and computes @together panels at once,
- * in pieces of @piece blocks; ring.slots is the number of slots of each of them. */
+ * in pieces of @piece blocks; ring.slots is the number of slots of each of them. At first, @ahead pieces are on their
+ * way at once. */
 struct cuda_hold {
     struct cuda_matmul m;
     struct cuda_ring ring;
-    uint32_t together, groups, piece;
+    uint32_t together, groups, piece, ahead;
 };
 
 #define CUDA_WIDE_THREADS       384

@@ -34,21 +34,32 @@ __device__ static inline void fetch(const struct cuda_hold &a, const struct shar
 
 /* --- the warp that fetches --- */
 
-/* A lane for each barrier and first piece. @warps: those that read a piece; @threads: those that copy. */
+/* A lane for each barrier. @warps: those that read a piece; @threads: those that copy. */
 __device__ static inline void begin_ring(const struct cuda_hold &a, const struct share &s, uint32_t warps,
                                          uint32_t threads)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP, all = a.ring.slots * a.together;
-    if (lane < all) bar_init(&full[lane], 1), bar_init(&empty[lane], warps);
+    const uint32_t lane = threadIdx.x % CUDA_WARP;
+    if (lane < a.ring.slots * a.together) bar_init(&full[lane], 1), bar_init(&empty[lane], warps);
     if (lane < s.parts) bar_init(&there[lane], threads);
     bar_fence();
     __syncwarp();
-    const uint32_t own = lane % a.together, slot = lane / a.together;
-    if (lane < all) fetch(a, s, slot / s.parts, slot % s.parts, own, slot);
+}
+
+/* The pieces that there is room for, those of a slot of all panels and then the next ones. */
+__device__ static inline void fetch_first(const struct cuda_hold &a, const struct share &s)
+{
+    const uint32_t lane = threadIdx.x % CUDA_WARP, all = a.ring.slots * a.together;
+    for (uint32_t i = lane < a.ahead ? lane : all; i < all; i += a.ahead) {
+        const uint32_t own = i % a.together, slot = i / a.together;
+        const uint32_t before = i - a.ahead, own_before = before % a.together, slot_before = before / a.together;
+        if (i >= a.ahead && slot_before / s.parts * a.together + own_before < s.panels)
+            bar_wait(&full[own_before * a.ring.slots + slot_before], 0);
+        fetch(a, s, slot / s.parts, slot % s.parts, own, slot);
+    }
     __syncwarp();
 }
 
-/* The pieces behind these, in the order in which they are needed. */
+/* Those behind these, in the order in which they are needed. */
 __device__ static inline void fetch_rest(const struct cuda_hold &a, const struct share &s)
 {
     uint32_t turn = a.ring.slots / s.parts, part = a.ring.slots % s.parts;
@@ -179,6 +190,7 @@ template <int W, int S, bool M, bool T, int N> __device__ static inline void hol
     if (warp == warps) begin_ring(a, s, each, warps * CUDA_WARP);
     __syncthreads();
     if (warp == warps) {
+        fetch_first(a, s);
         fetch_rest(a, s);
         return;
     }

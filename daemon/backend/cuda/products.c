@@ -15,6 +15,7 @@
 #define SPLIT_TOKENS   16
 #define HOLD_PIECE     16         /* blocks of a piece of cuda_hold*_*, at least */
 #define HOLD_SMALL     (4u << 10) /* bytes of a piece that is too small */
+#define HOLD_AHEAD     128        /* blocks of the pieces that are copied at once */
 #define FEW_TOKENS     8          /* of a CTA of cuda_few_*, half of those of cuda_several_* */
 #define MANY_PANELS    8          /* of a CTA of cuda_many_* */
 #define SOME_THREADS   256
@@ -385,6 +386,9 @@ static bool fit_hold(const struct cuda_device *d, const struct cuda_kind *k, uns
     const unsigned pieces = turns * cuda_divide(blocks, a->piece);
     a->together = cuda_divide(panels, turns);
     a->ring = (struct cuda_ring){from, slots / a->together < pieces ? slots / a->together : pieces, piece};
+    /* types with other scales become slower where few pieces are on their way (H200) */
+    a->ahead = k->form.kind == CUDA_KIND(k->width, PANEL_PLAIN, 0) ? HOLD_AHEAD / a->piece : CUDA_MOST_SLOTS;
+    if (a->ahead < 2) a->ahead = 2;
     g->threads = (a->together * warps + 1) * CUDA_WARP;
     g->shared = from + a->together * a->ring.slots * piece;
     return true;

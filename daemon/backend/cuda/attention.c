@@ -4,7 +4,7 @@
 
 #define THREADS       128
 #define FEW_THREADS   512
-#define BESIDE        384 /* for which a product of one token leaves registers */
+#define BESIDE        384          /* for which a product of one token leaves registers */
 #define SHORT_BLOCKS  4
 #define SHORT_THREADS 128          /* for tiles of up to so many blocks */
 #define DEEP_BLOCKS   9            /* of the largest tile, at least, for cuda_deep_* */

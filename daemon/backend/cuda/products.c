@@ -216,9 +216,9 @@ bool cuda_runs_together(enum kern_type type)
 }
 
 /* Divide shared memory of at most @ctas CTAs: stages of sums, and as many pieces as there is room for, up to all of a
- * CTA. CTAs that start early take the places of those that end first, also two on one multiprocessor: those without a
- * norm, between kernels with one, take more than half of it unless kernels run together, and there are
- * as many as multiprocessors, unless weights are so large that the kernel behind has no room beside. */
+ * CTA. CTAs that start early take the places of those that end first, also two on one multiprocessor. So there are as
+ * many of those without a norm, which are between kernels with one, as multiprocessors, unless weights are so large
+ * that the kernel behind has no room beside; and each takes more than half of one, unless kernels run together. */
 static struct cuda_grid fit_one(const struct cuda_device *d, unsigned ctas, struct cuda_one *a)
 {
     const unsigned parts = cuda_divide(a->m.k, CUDA_PIECE * CUDA_WARP), rows = a->norm.x ? one_rows(a->m.k) : 0;
@@ -386,7 +386,7 @@ static bool fit_hold(const struct cuda_device *d, const struct cuda_kind *k, uns
     const unsigned pieces = turns * cuda_divide(blocks, a->piece);
     a->together = cuda_divide(panels, turns);
     a->ring = (struct cuda_ring){from, slots / a->together < pieces ? slots / a->together : pieces, piece};
-    /* types with other scales become slower where few pieces are on their way (H200) */
+    /* types with other scales become slower by this limit (H200) */
     a->ahead = k->form.kind == CUDA_KIND(k->width, PANEL_PLAIN, 0) ? HOLD_AHEAD / a->piece : CUDA_MOST_SLOTS;
     if (a->ahead < 2) a->ahead = 2;
     g->threads = (a->together * warps + 1) * CUDA_WARP;

@@ -49,8 +49,8 @@ enum cuda_which {
 /* Start @a, whose members but for form, panels, panel0 and chunk are set, with the kernels @k of its type. */
 int cuda_multiply(const struct cuda_device *d, const struct cuda_kind *k, struct cuda_matmul *a, enum cuda_which which);
 
-/* Models of this type are faster with cuda_device.together: those with one scale for a block, and no table (measured,
- * H200, Q4_0 and Q8_0; Q4_K becomes slower). */
+/* Models whose weights have this type are faster with cuda_device.together: it has one scale for a block, and no table
+ * (measured, H200: Q4_0 becomes faster, Q4_K slower). */
 bool cuda_runs_together(enum kern_type type);
 
 /* cuda_multiply_one can be used for matrices of @columns columns. It starts the products of one token; @a->m as above,

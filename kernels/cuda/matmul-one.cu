@@ -190,6 +190,7 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
 __device__ static inline void put_input(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     struct eight w;
+    cta_wait(BEGUN, CUDA_ONE_THREADS);
     uint32_t bare = is_bare(a.norm);
     if (a.norm.x) w = read_eight(a.norm.w, threadIdx.x, a.m.k);
     asm volatile("" : "+r"(bare)); /* it is computed here, too */
@@ -217,8 +218,6 @@ __device__ static inline void bring_weights(const struct cuda_one &a, const stru
 template <int W, int S, bool M, bool T>
 __device__ static inline void multiply(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
-    cta_wait(BEGUN, CUDA_ONE_THREADS);
-    put_input(a, s, x);
     if (threadIdx.x < WARPS * CUDA_WARP)
         sum_all<W, S, M, T>(a, s, x);
     else
@@ -233,10 +232,12 @@ __device__ static inline void multiply(const struct cuda_one &a, const struct sh
         touch(a);                                                                                                      \
         const struct share s = share_of(a, blockIdx.x, gridDim.x);                                                     \
         const struct inside x = inside_of(a);                                                                          \
-        if (threadIdx.x < COMPUTE)                                                                                     \
-            multiply<width, scales, offset, table>(a, s, x);                                                           \
-        else                                                                                                           \
+        if (threadIdx.x >= COMPUTE) {                                                                                  \
             bring_weights(a, s, x);                                                                                    \
+            return;                                                                                                    \
+        }                                                                                                              \
+        put_input(a, s, x);                                                                                            \
+        multiply<width, scales, offset, table>(a, s, x);                                                               \
     }
 KINDS(ONE)
 
@@ -266,8 +267,10 @@ extern "C" __global__ void __launch_bounds__(CUDA_ONE_THREADS, 2) cuda_two(const
     const struct share s =
         share_of(a, last ? blockIdx.x - all.ctas : blockIdx.x, last ? gridDim.x - all.ctas : all.ctas);
     const struct inside x = inside_of(a);
-    if (threadIdx.x < COMPUTE)
-        multiply_of(a, s, x);
-    else
+    if (threadIdx.x >= COMPUTE) {
         bring_weights(a, s, x);
+        return;
+    }
+    put_input(a, s, x);
+    multiply_of(a, s, x);
 }

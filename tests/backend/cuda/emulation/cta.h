@@ -58,5 +58,6 @@ extern struct cta cta;
 
 /* Fill shared memory; no copies are under way. */
 void emulated_prepare_shared();
-/* One more bulk copy arrives: when all threads wait. False: none is under way. */
+/* One more bulk copy arrives: when all threads wait or, in every second CTA, as soon as it has started. So a thread
+ * that waits for too little is found, and one that fetches too early. False: none is under way. */
 bool emulated_finish_bulk();

@@ -149,6 +149,7 @@ void ptx_cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(uint32_t
         emulated_fault("cp.async.bulk: %u bytes from %p to 0x%x: no multiples of 16", bytes, from, to);
     if (n_bulks == COPIES) emulated_fault("more than %d copies are under way", COPIES);
     bulks[(first_bulk + n_bulks++) % COPIES] = {emulated_shared_pointer(to, bytes), from, bytes, bar};
+    if ((blockIdx.x + blockIdx.y) % 2) emulated_finish_bulk();
 }
 
 bool emulated_finish_bulk()

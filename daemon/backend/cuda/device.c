@@ -178,7 +178,8 @@ int cuda_kernel(const struct cuda_device *d, CUfunction *out, const char *name, 
         e = d->driver->cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
     /* a multiprocessor that changes its share of shared memory has to be empty */
     if (!e && d->together)
-        e = d->driver->cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100);
+        e = d->driver->cuFuncSetAttribute(*out, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                          CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
     return cuda_result(d, e, name);
 }
 

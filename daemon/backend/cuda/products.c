@@ -56,6 +56,12 @@ static struct cuda_form form_of(const struct panel_form *f)
     return to;
 }
 
+/* One scale for a block, no offset and no table. */
+static bool is_plain(const struct panel_form *f)
+{
+    return f->scales == PANEL_PLAIN && !f->m && !f->table;
+}
+
 int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type type)
 {
     static const char *const floats[] = {
@@ -67,6 +73,7 @@ int cuda_kind(const struct cuda_device *d, struct cuda_kind *out, enum kern_type
     out->form = form_of(f);
     out->width = f->width;
     out->halves = f->scales == PANEL_HALVES;
+    out->plain = is_plain(f);
     out->many_threads = f->scales == PANEL_HALVES ? 256 : 128;
     int r = find_kind(d, &out->few, "few", f, 0);
     if (!r && d->early) r = find_kind(d, &out->one, "one", f, ONE_SHARED);
@@ -211,8 +218,7 @@ bool cuda_one_fits(const struct cuda_kind *k, uint32_t columns)
 
 bool cuda_runs_together(enum kern_type type)
 {
-    const struct panel_form *f = &panel_forms[type];
-    return kern_type_quantized(type) && f->scales == PANEL_PLAIN && !f->m && !f->table;
+    return kern_type_quantized(type) && is_plain(&panel_forms[type]);
 }
 
 /* Divide shared memory of at most @ctas CTAs: stages of sums, and as many pieces as there is room for, up to all of a
@@ -387,7 +393,7 @@ static bool fit_hold(const struct cuda_device *d, const struct cuda_kind *k, uns
     a->together = cuda_divide(panels, turns);
     a->ring = (struct cuda_ring){from, slots / a->together < pieces ? slots / a->together : pieces, piece};
     /* types with other scales become slower by this limit (H200) */
-    a->ahead = k->form.kind == CUDA_KIND(k->width, PANEL_PLAIN, 0) ? HOLD_AHEAD / a->piece : CUDA_MOST_SLOTS;
+    a->ahead = k->plain ? HOLD_AHEAD / a->piece : CUDA_MOST_SLOTS;
     if (a->ahead < 2) a->ahead = 2;
     g->threads = (a->together * warps + 1) * CUDA_WARP;
     g->shared = from + a->together * a->ring.slots * piece;

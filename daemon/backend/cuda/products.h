@@ -19,7 +19,7 @@ struct cuda_kind {
     CUfunction tiles8, tiles64;             /* of experts, or NULL; of float types tiles8 alone */
     struct cuda_form form;
     uint32_t width, many_threads; /* bits of a code; threads of a CTA of many */
-    bool halves;                  /* those of a block have factors */
+    bool halves, plain;           /* those of a block have factors; it has one scale, no offset and no table */
 };
 
 /* Find the kernels of a type. */

@@ -12,6 +12,7 @@
 #define CUDA_DEEP_SLOT         (2 * CUDA_DEEP_HALF + 128)       /* of a piece in shared memory */
 #define CUDA_DEEP_SLOTS        16                               /* at most */
 #define CUDA_DEEP_ENDS         8                                /* rows of which there is a largest score, at most */
+#define CUDA_MERGE_WARPS       4                                /* of cuda_merge_deep */
 /* Bytes: slots, weights, queries, K and V of the token, numbers of each row and block, ends of rows, angles. */
 #define CUDA_DEEP_SHARED(dim, rows, slots)                                                                             \
     ((slots)*CUDA_DEEP_SLOT + 4 * ((rows)*CUDA_SEGMENT + (rows) * (dim) + 2 * (dim) +                                  \

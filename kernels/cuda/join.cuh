@@ -62,20 +62,37 @@ __device__ static inline void copy_parts(float *to, const float *o, uint64_t ste
         for (uint32_t i = 4 * lane; i < outputs; i += 4 * CUDA_WARP) copy16(to + p * outputs + i, o + p * step + i);
 }
 
+/* @y if it is larger than @x. */
+__device__ static inline float larger(float x, float y)
+{
+    return y > x ? y : x;
+}
+
+/* The largest score @m of the lanes up to this one. */
+__device__ static inline float scan_largest(float m)
+{
+#pragma unroll 1
+    for (uint32_t h = 1; h < CUDA_WARP; h *= 2) {
+        const float other = __shfl_up_sync(ALL, m, h);
+        if (threadIdx.x % CUDA_WARP >= h) m = larger(m, other);
+    }
+    return m;
+}
+
+/* How a part with the largest score @m and the sum @l joins: before it the largest one was @before, now it is @most. */
+__device__ static inline struct joining joins(float before, float most, float m, float l)
+{
+    return {exp_(before - most), exp_(m - most), l, 0.0f};
+}
+
 /* How the lane's part with the largest score @m and the sum @l joins those of the lanes before, if it is @valid; @top:
  * the largest score of all before these, then of these, too. By a warp. */
 __device__ static inline struct joining joining_of(float m, float l, bool valid, float &top)
 {
-    const uint32_t lane = threadIdx.x % CUDA_WARP;
-    float most = valid && m > top ? m : top;
-#pragma unroll 1
-    for (uint32_t h = 1; h < CUDA_WARP; h *= 2) {
-        const float other = __shfl_up_sync(ALL, most, h);
-        if (lane >= h && other > most) most = other;
-    }
-    const float other = __shfl_up_sync(ALL, most, 1), before = lane ? other : top;
+    const float most = scan_largest(valid ? larger(top, m) : top), other = __shfl_up_sync(ALL, most, 1);
+    const struct joining x = joins(threadIdx.x % CUDA_WARP ? other : top, most, m, valid ? l : 0.0f);
     top = __shfl_sync(ALL, most, CUDA_WARP - 1);
-    return {exp_(before - most), exp_(m - most), valid ? l : 0.0f, 0.0f};
+    return x;
 }
 
 /* Find how @n parts of head @head, row @r, from @first on join. By one warp. */

@@ -308,7 +308,7 @@ int cuda_decode(const struct cuda_pass *p, const struct cuda_view *v, bool quant
     const struct cuda_wave *w = &v->waves[0];
     const uint32_t heads = c->host->base.hparams.heads, dim = p->cpu.heads.head_dim;
     const bool later = w->n_tiles > MANY_PARTS * w->n && dim % KERN_BLOCK == 0;
-    const struct cuda_grid parts = {w->n, heads * dim / KERN_BLOCK, KERN_BLOCK, 0};
+    const struct cuda_grid parts = {w->n, heads * dim / KERN_BLOCK, CUDA_MERGE_WARPS * KERN_BLOCK, 0};
     const struct cuda_decode a = {.heads = cuda_heads_of(p),
                                   .attn = attn_of(p, v, w),
                                   .merge = merge_of(p, v, w, quantized),

@@ -198,7 +198,7 @@ void check_cuda_copy(void **state)
 
 /* --- heads, attention and merge in one kernel --- */
 
-#define DEEP 1400 /* entries of the block table of a long sequence */
+#define DEEP 4200 /* entries of the block table of a long sequence */
 
 /* Some tokens of different sequences, each of which has a block of its own for its position. */
 struct decode_case {
@@ -327,7 +327,8 @@ static void same_decode(const struct decode_case *c, const char *which, unsigned
         args.a.attn.group = (uint16_t)(group / share), args.a.attn.kv_heads = (uint16_t)(y->kv_heads * share);
         if (k && y->dim % 32 == 0) args.a.done = NULL;
         dev_run(name, (struct cuda_grid){c->n_tiles, y->kv_heads * share, threads, shared}, &args);
-        if (!args.a.done) dev_run("cuda_merge_deep", (struct cuda_grid){n, y->heads * y->dim / 32, 32, 0}, &b.merge);
+        const struct cuda_grid merge = {n, y->heads * y->dim / 32, CUDA_MERGE_WARPS * 32, 0};
+        if (!args.a.done) dev_run("cuda_merge_deep", merge, &b.merge);
     }
     if (strcmp(which, "plain")) /* it gives only what is quantized */
         same_floats(dev_down(b.merge.f, all * sizeof(float)), want, all, "%s of %u, dim %u heads %u", name, n, y->dim,

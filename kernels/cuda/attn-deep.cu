@@ -2,9 +2,9 @@
 /*
  * Heads, attention and merge of tokens that are alone in the steps of their sequences and see much: as cuda_near_*, for
  * f16 KV and heads of 64 or 128 values, up to 8 for a KV head. K and V of a tile pass through a ring in shared memory,
- * which can be small, so that several CTAs share a multiprocessor: one computes while another waits. A piece is 64 dims
- * of K of two blocks, or V of one block of 128 or two of 64 dims. One warp fetches. The others, W of them, compute the
- * scores and weights of two blocks at once, a lane those of two keys and all rows, in registers; then a thread has the
+ * which can be small, so that several CTAs share a multiprocessor: one computes while another waits. A piece is 32 dims
+ * of K of four blocks (a quad), or V of one block of 128 or two of 64 dims. One warp fetches. The others, W of them,
+ * compute scores and weights, each those of a quad, which stay in registers between the two; then a thread has the
  * chains of some dims and rows. Rows that are no queries have zeros. Where there are few tiles, CTAs share the queries
  * of a KV head: each reads all of K and V, but has fewer rows, whose chains take most of the time. cuda_deep_few_* have
  * more warps, for a multiprocessor with one CTA. Of sm_90 alone.
@@ -99,44 +99,34 @@ template <int Q, int D> struct chained {
 /* Weights of Q rows, and values of D dims, of some keys. */
 #define KEYS 4
 template <int Q, int D> struct keys {
-    values<Q> p[KEYS];
-    __half v[KEYS][D];
+    values<KEYS> p[Q];
+    halves<D> v[KEYS];
 };
 
-template <int D> __device__ static inline void read_dims(const uint16_t *v, __half to[D])
-{
-    if constexpr (D == 2) {
-        const __half2 both = *(const __half2 *)v;
-        to[0] = __low2half(both), to[1] = __high2half(both);
-    } else {
-        to[0] = __ushort_as_half(*v);
-    }
-}
-
-template <int dim, int R, int Q, int D>
-__device__ static inline void read_keys(const uint16_t *v, const float *p, uint32_t j, keys<Q, D> &k)
+template <int dim, int Q, int D>
+__device__ static inline void read_keys(const uint16_t *v, const float *p, keys<Q, D> &k)
 {
 #pragma unroll
-    for (uint32_t i = 0; i < KEYS; i++) {
-        k.p[i] = *(const values<Q> *)(p + (j + i) * R);
-        read_dims<D>(v + (j + i) * dim, k.v[i]);
-    }
+    for (uint32_t r = 0; r < Q; r++) k.p[r] = *(const values<KEYS> *)(p + r * CUDA_DEEP_KEYS);
+#pragma unroll
+    for (uint32_t i = 0; i < KEYS; i++) k.v[i] = *(const halves<D> *)(v + i * dim);
 }
 
-template <int Q, int D> __device__ static inline void add_value(const values<Q> &p, const __half v[D], chained<Q, D> &y)
+/* Add key @i of @k. */
+template <int Q, int D> __device__ static inline void add_key(const keys<Q, D> &k, uint32_t i, chained<Q, D> &y)
 {
 #pragma unroll
     for (uint32_t d = 0; d < D; d++) {
-        const float f = __half2float(v[d]);
+        const float f = half_at(k.v[i], d);
 #pragma unroll
-        for (uint32_t r = 0; r < Q; r++) y.o[d][r] = fma_(p.v[r], f, y.o[d][r]);
+        for (uint32_t r = 0; r < Q; r++) y.o[d][r] = fma_(k.p[r].v[i], f, y.o[d][r]);
     }
 }
 
 template <int Q, int D> __device__ static inline void add_some(const keys<Q, D> &k, chained<Q, D> &y)
 {
 #pragma unroll
-    for (uint32_t i = 0; i < KEYS; i++) add_value<Q, D>(k.p[i], k.v[i], y);
+    for (uint32_t i = 0; i < KEYS; i++) add_key<Q, D>(k, i, y);
 }
 
 template <int Q, int D> __device__ static inline void scale_all(const values<Q> &c, chained<Q, D> &y)
@@ -158,39 +148,51 @@ __device__ static inline uint32_t slot_after(const struct deep &x, uint32_t slot
     return slot + 1 == x.slots ? 0 : slot + 1;
 }
 
-/* Add all keys of the pieces [i, end), the first in slot @slot. @d: the thread's first dim; @p, @c: weights and factors
- * of its rows. Returns the slot behind. */
+/* The weights of block @b, of the rows from that on whose weights are at @p. */
+template <int R> __device__ static inline const float *weights_at(const float *p, uint32_t b)
+{
+    return p + b / CUDA_DEEP_QUAD * R * CUDA_DEEP_KEYS + b % CUDA_DEEP_QUAD * CUDA_WARP;
+}
+
+/* Add all keys of the pieces [i, end) of V, the first in slot @slot. @d: the thread's first dim; @p, @c: weights and
+ * factors of its rows. Returns the slot behind. */
 template <int dim, int R, int Q, int D>
 __device__ static inline uint32_t add_pieces(const struct deep &x, const struct count &n, uint32_t i, uint32_t end,
                                              uint32_t slot, uint32_t d, const float *p, const float *c,
                                              chained<Q, D> &y)
 {
-    constexpr uint32_t all = layout<dim>::blocks * CUDA_WARP; /* keys of a piece */
+    constexpr uint32_t blocks = layout<dim>::blocks, step = 2 * KEYS;
     const uint16_t *v = value_at(x, slot, d);
+    const float *w = weights_at<R>(p, i * blocks);
     keys<Q, D> one, two;
-    bar_wait(&full[i], 0);
-    read_keys<dim, R>(v, p, 0, one);
+    bar_wait(&full[n.keys + i], 0);
+    read_keys<dim>(v, w, one);
 #pragma unroll 1
-    for (; i < end; i++) {
-        slot = slot_after(x, slot);
+    for (uint32_t b = i * blocks; b < end * blocks; b++) {
+        const bool last = b % blocks == blocks - 1; /* of its piece */
+        scale_all<Q, D>(*(const values<Q> *)(c + b * R), y);
 #pragma unroll
-        for (uint32_t j = 0; j < all; j += 2 * KEYS) { /* reads before what needs them */
-            const bool last = j + 2 * KEYS == all, more = i + 1 < end;
-            if (j % CUDA_WARP == 0) scale_all<Q, D>(*(const values<Q> *)c, y), c += R;
-            read_keys<dim, R>(v, p, j + KEYS, two);
+        for (uint32_t j = 0; j < CUDA_WARP; j += step) { /* reads before what needs them */
+            read_keys<dim>(v + KEYS * dim, w + KEYS, two);
             add_some(one, y);
-            if (last && more) v = value_at(x, slot, d), p += all * R;
-            if (last) bar_wait(&full[more ? i + 1 : i], 0);
-            read_keys<dim, R>(v, p, last ? 0 : j + 2 * KEYS, one);
+            const bool ends = last && j + step == CUDA_WARP;
+            if (ends) slot = slot_after(x, slot);
+            if (!ends) {
+                v += step * dim, w += step;
+            } else if (b + 1 < end * blocks) {
+                v = value_at(x, slot, d), w = weights_at<R>(p, b + 1);
+                bar_wait(&full[n.keys + (b + 1) / blocks], 0);
+            }
+            read_keys<dim>(v, w, one);
             add_some(two, y);
         }
-        warp_arrive(&empty_v[i - n.keys]);
+        if (last) warp_arrive(&empty_v[b / blocks]);
     }
     return slot;
 }
 
 /* Add the keys [lo, hi) of a block; others are read, too. */
-template <int dim, int R, int Q, int D>
+template <int dim, int Q, int D>
 __device__ static inline void add_keys(const uint16_t *v, const float *p, const float *c, uint32_t lo, uint32_t hi,
                                        chained<Q, D> &y)
 {
@@ -199,10 +201,10 @@ __device__ static inline void add_keys(const uint16_t *v, const float *p, const 
 #pragma unroll 1
     for (uint32_t j = lo / KEYS * KEYS; j < hi; j += KEYS) {
         keys<Q, D> k;
-        read_keys<dim, R>(v, p, j, k);
+        read_keys<dim>(v + j * dim, p + j, k);
 #pragma unroll
         for (uint32_t i = 0; i < KEYS; i++)
-            if (j + i >= lo && j + i < hi) add_value<Q, D>(k.p[i], k.v[i], y);
+            if (j + i >= lo && j + i < hi) add_key<Q, D>(k, i, y);
     }
 }
 
@@ -216,10 +218,10 @@ __device__ static inline void add_visible(const struct steps &s, const struct de
     for (uint32_t k = 0; k < D && e.own && e.at - b < end - b; k++)
         v[((e.at - b) * CUDA_WARP + e.slot) * dim + k] = to_half(x.value[d + k]);
 #pragma unroll 1
-    for (; b < end; b++, v += CUDA_WARP * dim, p += CUDA_WARP * R, c += R) {
+    for (; b < end; b++, v += CUDA_WARP * dim) {
         uint32_t lo, hi;
         visible(s.begin, s.end, s.first + b * CUDA_WARP, lo, hi);
-        add_keys<dim, R>(v, p, c, lo, hi, y);
+        add_keys<dim>(v, weights_at<R>(p, b), c + b * R, lo, hi, y);
     }
 }
 
@@ -229,7 +231,7 @@ __device__ static inline void chain_some(const struct steps &s, const struct dee
                                          const struct early &e, uint32_t d, uint32_t first, chained<Q, D> &y)
 {
     constexpr uint32_t blocks = layout<dim>::blocks;
-    const float *p = x.weights + first, *c = x.factors + first;
+    const float *p = x.weights + first * CUDA_DEEP_KEYS, *c = x.factors + first;
     /* the blocks of which all keys are visible, as far as there are some, and none is the token's */
     const uint32_t from = s.begin > s.first ? (s.begin - s.first + CUDA_WARP - 1) / CUDA_WARP : 0;
     const uint32_t whole = min((max(s.end, s.first) - s.first) / CUDA_WARP, n.blocks);
@@ -238,15 +240,14 @@ __device__ static inline void chain_some(const struct steps &s, const struct dee
 #pragma unroll 1
     for (uint32_t i = 0, end; n.keys + i < n.all; i = end) {
         const uint32_t b = i * blocks;
-        const float *own = p + b * CUDA_WARP * R, *factors = c + b * R;
         end = i + 1;
         if (b >= from && i < to) {
             end = to;
-            slot = add_pieces<dim, R>(x, n, n.keys + i, n.keys + end, slot, d, own, factors, y);
+            slot = add_pieces<dim, R>(x, n, i, end, slot, d, p, c, y);
             continue;
         }
         bar_wait(&full[n.keys + i], 0);
-        add_visible<dim, R>(s, x, e, d, value_at(x, slot, d), own, factors, b, min(b + blocks, n.blocks), y);
+        add_visible<dim, R>(s, x, e, d, value_at(x, slot, d), p, c, b, min(b + blocks, n.blocks), y);
         warp_arrive(&empty_v[i]);
         slot = slot_after(x, slot);
     }
@@ -303,9 +304,11 @@ template <int dim, int R, bool FEW> __device__ static inline void attend(const s
         return;
     }
     const bool fetches = threadIdx.x / CUDA_WARP == W;
-    if (fetches) fetch_all<dim, W>(a.attn, t, x, n, head);
+    if (fetches) fetch_all<dim>(a.attn, t, x, n, head);
     const struct early e = read_early(a, t, s, head, x.cs);
     if (!fetches) {
+        const struct part p = part_of<R, FEW>(s, t, n);
+        lane_scores<score_rows<R, FEW>> y = {};
         meet<W>();
         wait_before();
         const bool stores = blockIdx.y % of.share == 0;
@@ -314,9 +317,9 @@ template <int dim, int R, bool FEW> __device__ static inline void attend(const s
         else
             make_deep<dim, R, W>(a, t, x, e, head, stores);
         meet<W>();
-        score_blocks<dim, R, W>(a.attn, t, s, x, n, e);
+        if (p.quad < n.quads) score_part<dim, R>(a.attn, x, n, e, p, y);
         meet<W>();
-        weigh_blocks<R, W>(t, s, x, n);
+        if (p.quad < n.quads) weigh_part<R>(x, n, p, y);
         meet<W>();
         chain_deep<dim, R, FEW>(a, t, s, x, n, e);
     }

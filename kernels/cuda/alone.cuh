@@ -73,7 +73,7 @@ __device__ static inline void put_all(const struct cuda_decode &a, const struct 
     const uint32_t all = rows * a.attn.dim, head = blockIdx.y * a.attn.group;
 #pragma unroll 1
     for (uint32_t from = 0; from < all; from += 2 * blockDim.x) {
-        struct one_dim y[2] = {{{NOTHING, 0.0f, false}, 0.0f}, {{NOTHING, 0.0f, false}, 0.0f}};
+        struct one_dim y[2] = {none_joined(), none_joined()};
         join_all(a.merge, seen, x, head, from, all, y);
 #pragma unroll 1
         for (uint32_t k = 0; k < 2; k++) {

@@ -108,12 +108,16 @@ __device__ static inline void find_joining(const struct cuda_merge &a, const str
     if (lane == 0) x.largest[r] = top;
 }
 
+/* What join_next() begins with: the first part's factors are 0 and 1, and -0 + x is x, also if that is -0. */
+__device__ static inline struct one_dim none_joined()
+{
+    return {{NOTHING, 0.0f, true}, -0.0f};
+}
+
 /* A part joins: its value of a dim is @more. */
 __device__ static inline void join_next(const struct joining &x, float more, struct one_dim &y)
 {
-    const float l = y.x.any ? fma_(x.l, x.own, y.x.l * x.before) : x.l;
-    const float sum = y.x.any ? fma_(more, x.own, y.o * x.before) : more;
-    if (x.l > 0.0f) y.x.l = l, y.o = sum, y.x.any = true;
+    if (x.l > 0.0f) y.x.l = fma_(x.l, x.own, y.x.l * x.before), y.o = fma_(more, x.own, y.o * x.before);
 }
 
 /* @n parts of two outputs join, @step from each other at @o; @j: the first of them. */

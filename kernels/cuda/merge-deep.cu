@@ -42,7 +42,7 @@ __device__ static inline void find_all(float m, float l, bool valid, float &top)
     joining[threadIdx.x] = joins(before, larger(base, own), m, valid ? l : 0.0f);
 }
 
-/* Join @n parts; others have the sum 0. Before the first one the factor of @y is 0. */
+/* Join @n parts; others have the sum 0. */
 __device__ static inline void join_copies(uint32_t n, struct one_dim &y)
 {
     const float *more = (const float *)copies[0] + threadIdx.x;
@@ -53,9 +53,7 @@ __device__ static inline void join_copies(uint32_t n, struct one_dim &y)
 #pragma unroll
         for (uint32_t k = 0; k < JOINED; k++) j[k] = joining[i + k], v[k] = more[(i + k) * CUDA_WARP];
 #pragma unroll
-        for (uint32_t k = 0; k < JOINED; k++)
-            if (j[k].l > 0.0f)
-                y.x.l = fma_(j[k].l, j[k].own, y.x.l * j[k].before), y.o = fma_(v[k], j[k].own, y.o * j[k].before);
+        for (uint32_t k = 0; k < JOINED; k++) join_next(j[k], v[k], y);
     }
 }
 
@@ -64,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(AT_ONCE) cuda_merge_deep(const __gr
     start_next();
     const uint32_t lane = threadIdx.x % CUDA_WARP, first = blockIdx.y * CUDA_WARP, head = first / a.dim;
     const struct cuda_seen seen = a.seen[blockIdx.x];
-    struct one_dim y = {{NOTHING, 0.0f, true}, -0.0f}; /* -0 + x is x, also if that is -0 */
+    struct one_dim y = none_joined();
     wait_before();
     if (seen.parts == 1) return;
     for (uint32_t part = 0; part < seen.parts; part += AT_ONCE) {

@@ -62,6 +62,21 @@ __device__ static inline void bulk_copy(void *to, const void *from, uint32_t byt
 #endif
 }
 
+/* The same of what is not read again soon: it leaves the L2 cache first. The weights of two layers fill that cache, and
+ * what each layer needs again, the kernels' code above all, would have to come from memory (H200). */
+__device__ static inline void bulk_copy_once(void *to, const void *from, uint32_t bytes, uint64_t *bar)
+{
+#if __CUDA_ARCH__ == 900
+    uint64_t first;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+            "r"(shared_at(to)),
+        "l"(from), "r"(bytes), "r"(shared_at(bar)), "l"(first)
+        : "memory");
+#endif
+}
+
 /* What the thread has read and written before lies before its bulk copies that follow. */
 __device__ static inline void proxy_fence()
 {

@@ -100,8 +100,8 @@ __device__ static inline void fetch_piece(const struct deep &x, const struct cou
     if (lane == 0) bar_expect(&full[next.i], some * bytes);
     __syncwarp();
     if (lane < some)
-        bulk_copy(x.ring + next.slot * CUDA_DEEP_SLOT + lane * apart, (const uint8_t *)from + skip, bytes,
-                  &full[next.i]);
+        bulk_copy_once(x.ring + next.slot * CUDA_DEEP_SLOT + lane * apart, (const uint8_t *)from + skip, bytes,
+                       &full[next.i]);
     next.i++;
     if (++next.slot == x.slots) next.slot = 0;
 }

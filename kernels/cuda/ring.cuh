@@ -33,7 +33,7 @@ __device__ static inline void ring_fetch(const struct cuda_matmul &a, uint32_t p
     const uint8_t *codes = m.panels + (uint64_t)(panel - m.panel0) * m.panel_bytes;
     const uint32_t bytes = (blocks >> a.form.shift) * a.form.group;
     bar_expect(&full[slot], bytes);
-    bulk_copy(to, codes + (uint64_t)(from >> a.form.shift) * a.form.group, bytes, &full[slot]);
+    bulk_copy_once(to, codes + (uint64_t)(from >> a.form.shift) * a.form.group, bytes, &full[slot]);
 }
 
 /* The warp has read slot @slot; @odd: the parity of this use. True in one thread of the CTA, when all @warps have. */

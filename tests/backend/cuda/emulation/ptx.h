@@ -225,6 +225,21 @@ void ptx_mbarrier_try_wait_parity_shared_b64(uint32_t bar, uint32_t parity); /* 
 void ptx_cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(uint32_t to, const void *from, uint32_t bytes,
                                                                         uint32_t bar);
 
+/* The L2 cache is not emulated, but its policies are known. */
+#define EVICT_FIRST UINT64_C(0x12f0000000000000)
+
+static inline void ptx_createpolicy_fractional_L2_evict_first_b64(uint64_t &policy)
+{
+    policy = EVICT_FIRST;
+}
+
+static inline void ptx_cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes_L2_cache_hint(
+    uint32_t to, const void *from, uint32_t bytes, uint32_t bar, uint64_t policy)
+{
+    if (policy != EVICT_FIRST) emulated_fault("cp.async.bulk: 0x%llx is no policy", (unsigned long long)policy);
+    ptx_cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(to, from, bytes, bar);
+}
+
 /* The copies of this thread are there when it arrives. */
 static inline void ptx_cp_async_mbarrier_arrive_noinc_shared_b64(uint32_t bar)
 {

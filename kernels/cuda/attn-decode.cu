@@ -136,7 +136,8 @@ template <int type, bool plain, bool APART> __device__ static inline void near(c
     if (x.rows) {
         x.ends = (float2 *)(x.factors + x.rows * BLOCKS);
         float *cs = (float *)(x.ends + BLOCKS);
-        x.near = (uint8_t *)cs + (a.heads.rot * sizeof(float) + 127) / 128 * 128;
+        x.near = (uint8_t *)(cs + a.heads.rot);
+        x.near += -shared_at(x.near) % 128; /* see bulk_copy() */
         x.step = APART ? a.attn.kv.half : a.attn.kv.each;
         x.values = APART ? 0 : a.attn.kv.half;
         fetch<APART>(a.attn, t, x);

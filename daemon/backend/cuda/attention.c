@@ -283,7 +283,7 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     const struct cuda *c = p->c;
     struct start x = start_of(c, w, a->attn.dim);
     const unsigned f = sizeof(float), both = w->blocks * a->attn.kv.each, half = w->blocks * a->attn.kv.half,
-                   shared = x.grid.shared + NEAR_ENDS + (a->heads.rot * f + 127) / 128 * 128;
+                   shared = (x.grid.shared + NEAR_ENDS + a->heads.rot * f + 127) / 128 * 128;
     if (c->device.together && p->n == 1) x.grid.threads = BESIDE;
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;

@@ -347,7 +347,7 @@ static void one_decode(enum kern_kv type, unsigned i)
     const struct cuda_decode a = decode_args(&c);
     const uint32_t n = c.heads.n, group = y->heads / y->kv_heads, wide = (y->dim + 3) / 4 * 4;
     const unsigned shared = (group * (wide + 512 + 48) + 2 * wide) * 4;
-    const unsigned half = 16 * (unsigned)y->half, apart = shared + 128 + (c.heads.rot * 4 + 127) / 128 * 128 + half;
+    const unsigned half = 16 * (unsigned)y->half, apart = (shared + 128 + c.heads.rot * 4 + 127) / 128 * 128 + half;
     char name[48];
     dev_run("cuda_heads", (struct cuda_grid){n, y->heads + y->kv_heads, 32, y->dim * 4}, &a.heads);
     snprintf(name, sizeof(name), "cuda_attn_few_%s", kern_kv_name(type));

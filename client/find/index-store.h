@@ -38,7 +38,7 @@ struct store_meta {
     float *probe;          /* [dim] the vector of a fixed text, which tells models apart; NULL: none yet */
 };
 
-/* Open the database at @path, for writing if @write; @make: make a new one with mode 0600 if none is there. Call
+/* Open the database at @path, for writing if @write; @make: make a new one with mode 0600 if none exists. Call
  * store_close in any case. */
 int store_open(struct store *s, const char *path, bool write, bool make);
 void store_close(struct store *s);

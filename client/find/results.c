@@ -61,7 +61,7 @@ static void drop(struct result *r)
     free(r->text);
 }
 
-/* Add the place that @q tells, unless its file is gone or its line is there. */
+/* Add the place that @q tells, unless its file was removed or its line was added before. */
 static int add(struct results *out, sqlite3_stmt *q, int root, double score, const struct words *w)
 {
     struct result r = {.score = score,

@@ -4,7 +4,7 @@
  * The backend's verification of its weights, without which no KV is written to disk. Its thread, of normal priority,
  * only waits for another one, which uses idle CPU and disk time. Where other programs compute, that one may get nothing
  * for seconds or hours. So it takes no lock that others wait for, and the first one does the verification itself when
- * the engine stops. Who is first to know the result goes on with the packed weights, the other one stops.
+ * the engine stops. Who is first to know the result uses the packed weights, the other one stops.
  */
 #include "daemon/request/core.h"
 #include <semaphore.h>

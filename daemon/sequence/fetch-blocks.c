@@ -209,7 +209,7 @@ static int cover_target(struct kv_cache *c, struct seq *s)
     return r;
 }
 
-/* All up to the target is there. */
+/* All up to the target has arrived. */
 static void arrive(struct kv_cache *c, struct seq *s)
 {
     s->kv.n_tokens = s->reuse.far.target;

@@ -105,7 +105,7 @@ static int put_message_parts(struct buf *b, const struct proto_message *m)
     return r;
 }
 
-/* Of the messages from @from on, and of the last @outcomes ones: is there anything that older records cannot hold? */
+/* Of the messages from @from on, and of the last @outcomes ones: has one of them what older records cannot hold? */
 static bool needs_parts(const struct session *x, size_t from, size_t outcomes)
 {
     const struct session_content *c = &x->content;

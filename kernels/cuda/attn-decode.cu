@@ -76,7 +76,7 @@ __device__ static inline void fetch_values(const struct cuda_attn &a, const stru
 }
 
 /* The tile's queries, and K and V of its token, if the tile has it: they go to their block, and K to its copy. V too,
- * if it is there; else it stays where it is. */
+ * if it has arrived; else it stays where it is. */
 template <bool APART>
 __device__ static inline void make_near(const struct cuda_decode &a, const struct cuda_tile &t, const struct steps &x,
                                         const struct early &e)
@@ -101,7 +101,7 @@ __device__ static inline void make_near(const struct cuda_decode &a, const struc
     __syncthreads();
 }
 
-/* V of the token goes to the copy of its block, now that this is there. By one warp. */
+/* V of the token goes to the copy of its block, now that this has arrived. By one warp. */
 __device__ static inline void put_value(const struct cuda_decode &a, const struct steps &x, const struct early &e)
 {
     const uint32_t dim = a.attn.dim, wide = (dim + 3) / 4 * 4;

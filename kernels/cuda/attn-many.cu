@@ -462,12 +462,12 @@ __device__ static inline void attend_all(const struct cuda_attn &a, const struct
         float s[R][4];
         if (more) read_part<type, D, false>(next, dim, part);
         if (any) multiply<R, D>(at, row, dim, s);
-        __syncthreads(); /* all have read K, and the last weights; V is there */
+        __syncthreads(); /* all have read K, and the last weights; V has arrived */
         if (more) put_keys<type, D>(part, dim, at.k);
         if (more) read_part<type, D, true>(next + a.kv.half, dim, part);
         if (any) attend<R, D, CAP>(a, at, x, y, pos, s);
         if (!more) break;
-        __syncthreads(); /* all have read V; K is there */
+        __syncthreads(); /* all have read V; K has arrived */
         put_values<type, D>(part, dim, at.v);
     }
 }

@@ -55,7 +55,7 @@ __device__ static inline void add_pairs(const uint8_t *v, const float *p, uint32
 }
 
 /* The chains of the dims @d and d + 1 of R rows from @r on; the results go where the queries were. @copies: a barrier
- * for each block, whose V is there then. */
+ * for each block, whose V has arrived then. */
 template <int type, int R>
 __device__ static inline void chain_pairs(const struct cuda_attn &a, const struct steps &x, uint64_t *copies,
                                           uint32_t blocks, uint32_t r, uint32_t d)

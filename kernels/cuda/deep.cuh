@@ -6,7 +6,7 @@
 
 #define PIECES (2 * BLOCKS) /* of a tile, at most */
 
-/* A piece is there; one of K, or of V, has been read. */
+/* A piece has arrived; one of K, or of V, has been read. */
 __shared__ static uint64_t full[PIECES], empty[BLOCKS], empty_v[BLOCKS];
 
 /* The numbers of a tile: blocks, quads of these, and pieces of K and of all. */

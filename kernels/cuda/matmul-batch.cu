@@ -72,7 +72,7 @@ __device__ static inline void start_stage(const struct cuda_matmul &a, const str
     f.d += BLOCKS * a.x.ld * 8, f.s += BLOCKS * a.x.ld * 4;
 }
 
-/* The stage of block @b is there, for all lanes. */
+/* The stage of block @b has arrived, for all lanes. */
 __device__ static inline void wait_stage()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");

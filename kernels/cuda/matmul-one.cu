@@ -186,7 +186,7 @@ __device__ static inline void sum_all(const struct cuda_one &a, const struct sha
     }
 }
 
-/* The input, when it is there. */
+/* The input, when the kernels before have ended. */
 __device__ static inline void put_input(const struct cuda_one &a, const struct share &s, const struct inside &x)
 {
     struct eight w;

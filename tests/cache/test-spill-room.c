@@ -123,7 +123,7 @@ static void test_victim_of_a_state_stays(void **state)
     assert_int_equal(state_files(f), 1);
 }
 
-/* The room that there was for a block or a state is gone when the job runs: it stays in memory, which is no error. */
+/* The room that there was for a block or a state is used up when the job runs: it stays in memory, no error. */
 static void test_room_is_gone(void **state)
 {
     struct fixture *f = *state;

@@ -48,7 +48,7 @@ struct crash {
 };
 
 /*
- * Make the folder @dir (which exists and is empty) as a crash may leave it. Everything that an fsync covers is there.
+ * Make the folder @dir (which exists and is empty) as a crash may leave it. It has everything that an fsync covers.
  * Of the rest each change of a directory may be there or not, in half of the states in the order of a journal; of the
  * data of a file any part may be there, cut at any byte, sector or page, and what lacks below its size is zeros or
  * garbage. Returns a hash of the folder.

@@ -7,7 +7,7 @@
  *
  * After a crash each session is as it was after the last acknowledged request, or after the interrupted one; it can be
  * written, and a second start finds the same. A KV block that is believed has the recorded bytes. The secret of the
- * namespaces is the recorded one, if it is there. No file of an interrupted write stays.
+ * namespaces is the recorded one, if it exists. No file of an interrupted write stays.
  */
 #include "daemon/cache/disk/disk-file.h"
 #include "daemon/cache/disk/disk.h"

@@ -272,7 +272,7 @@ static void empty(int fd, off_t size)
     assert_int_equal(ftruncate(fd, 0), 0);
 }
 
-/* Damaged files are ignored and removed; the bits are the same. States whose KV has gone are removed at the start. */
+/* Damaged files are ignored and removed; the bits are the same. States without their KV are removed at the start. */
 static void test_damage(void **state)
 {
     void (*const kinds[])(int, off_t) = {flip_state, flip_identity, flip_token, tear, tear_zero, empty};

@@ -108,7 +108,7 @@ static void lengths_that_lie(void **state)
     BAD("\xcf\x00\x00\x00", "length beyond the end");
 }
 
-/* The number itself is not whole: what is there must not count as a length of 0. */
+/* The number itself is not whole: what has come must not count as a length of 0. */
 static void numbers_that_are_cut_off(void **state)
 {
     static const unsigned char heads[] = {0xc4, 0xc5, 0xc6, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xde, 0xdf};

@@ -125,7 +125,7 @@ static void test_flood_at_the_door(void **state)
     assert_int_equal(engine_load(h->engine), 0);
 }
 
-/* One slot: who comes later takes it from who was served more, and the latter goes on where it was, bit for bit. */
+/* One slot: who comes later takes it from who was served more, and the latter continues where it was, bit for bit. */
 static void test_slot_changes_hands(void **state)
 {
     struct harness *h = *state;
@@ -139,7 +139,7 @@ static void test_slot_changes_hands(void **state)
         r.gen.ignore_eos = true;
         r.gen.sampling.temperature = 1;
         r.gen.sampling.seed = 3;
-        r.gen.sampling.mirostat = 4; /* what it has learnt goes on too */
+        r.gen.sampling.mirostat = 4; /* what it has learnt continues, too */
         if (i < 2) {
             id[i] = harness_submit_as(h, 5 + i, 1000 + i, &r);
             harness_wait_any(h, id[i]);

@@ -60,7 +60,7 @@ static void test_prompt_is_computed_once(void **state)
     r.speculate = PROTO_SPECULATE_OFF; /* or proposed tokens go through it, too */
     struct answer *all = run_as(h, 1000, &r);
     long long prompt = (long long)all[0].last.usage_prompt;
-    assert_true(prompt % 32 > 2); /* some of it is in a block that each of them goes on in */
+    assert_true(prompt % 32 > 2); /* some of it is in a block that each of them continues */
     assert_int_equal(harness_status(h, 0, "tokens_computed"), prompt + N * 15);
     assert_int_equal(harness_status(h, 0, "requests"), 1);
     assert_int_equal(harness_status(h, 0, "tokens_prompt"), prompt);

@@ -120,7 +120,7 @@ struct cuda_view {
     struct cuda_wave *waves; /* [batch_tokens] */
 };
 
-/* Where an entry's block table would begin in the notes, modulo 2^32: only what its tokens see is there. */
+/* Where an entry's block table would begin in the notes, modulo 2^32: it has only what its tokens see. */
 struct cuda_tables {
     uint32_t sinks, others;
 };

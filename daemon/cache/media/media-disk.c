@@ -237,7 +237,7 @@ static uint64_t budget(const struct media_disk *d)
     return space - reserve < most ? space - reserve : most;
 }
 
-/* Claim room for a file. With the lock held. 0; 1: it is there; 2: the caller removes the file *victim first, which is
+/* Claim room for a file. With the lock held. 0; 1: it exists; 2: the caller removes the file *victim first, which is
  * forgotten; -EDQUOT and a message. */
 static int claim_room(struct media_disk *d, const uint64_t name[2], uint64_t bytes, uint64_t victim[2])
 {
@@ -254,7 +254,7 @@ static int claim_room(struct media_disk *d, const uint64_t name[2], uint64_t byt
     return 0;
 }
 
-/* 0; 1: it is there; -EDQUOT and a message. */
+/* 0; 1: it exists; -EDQUOT and a message. */
 static int make_room(struct media_disk *d, const uint64_t name[2], uint64_t bytes)
 {
     uint64_t victim[2];

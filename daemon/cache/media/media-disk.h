@@ -32,7 +32,7 @@ bool media_disk_has(struct media_disk *d, const struct media_key *key);
 /* Set *out, which the caller holds. -ENOENT: there is none; -EBADMSG: the file was damaged or another's, and is
  * removed; -errno. */
 int media_disk_read(struct media_disk *d, const struct media_key *key, struct embeddings **out);
-/* Write @e for @uid, and remove other files if there is no room. 0, also if it is there; -EDQUOT: it has no room;
+/* Write @e for @uid, and remove other files if there is no room. 0, also if it exists; -EDQUOT: it has no room;
  * -errno.
  */
 int media_disk_write(struct media_disk *d, const struct media_key *key, uid_t uid, const struct embeddings *e);

@@ -31,7 +31,7 @@ static void test_round_trip(void **state)
     const struct media_key k = fixture_key(5), none = fixture_key(6);
     struct media_disk *d = fixture_open(state, 100);
     for (uint32_t i = 0; i < 10; i++) assert_int_equal(fixture_put(d, 1000, i), 0);
-    assert_int_equal(fixture_put(d, 1000, 3), 0); /* it is there */
+    assert_int_equal(fixture_put(d, 1000, 3), 0); /* it exists */
     assert_true(fixture_stats(d).files == 10 && fixture_stats(d).bytes == 10 * FILE_BYTES);
     media_disk_close(d);
     d = fixture_open(state, 100);

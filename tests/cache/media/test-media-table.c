@@ -116,7 +116,7 @@ static void test_cache(void **state)
     const uint64_t bytes = sizeof(*e) + 100 * sizeof(float);
     struct media_cache twice = {.bytes_max = 3 * bytes};
     media_cache_add(&twice, &k, 7, e);
-    media_cache_add(&twice, &k, 7, e); /* it is there */
+    media_cache_add(&twice, &k, 7, e); /* it exists */
     assert_int_equal(twice.table.n, 1);
     media_cache_fini(&twice);
     for (uint64_t less = 0; less < 2; less++) {

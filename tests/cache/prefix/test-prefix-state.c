@@ -97,7 +97,7 @@ static void test_write(void **state)
     assert_false(prefix_state_victim(c->rig.p, &info, &orphan));
 }
 
-/* An evicted state is offered to the disk; one whose node has gone is the first file to be removed. */
+/* An evicted state is offered to the disk; one whose node was removed is the first file to be removed. */
 static void test_orphan(void **state)
 {
     struct chain *c = *state;
@@ -298,7 +298,7 @@ static void test_all_items_match(void **state)
     chain_attach(c, c->nodes[3], PREFIX_STATE_TURN);
     assert_int_equal(hit(c, 4 * KV_BLOCK).miss, PREFIX_ALL);
     assert_int_equal(hit(c, 4 * KV_BLOCK).n, 4 * KV_BLOCK);
-    assert_int_equal(hit(c, 5 * KV_BLOCK).miss, PREFIX_EVICTED); /* block 5 is there without a state */
+    assert_int_equal(hit(c, 5 * KV_BLOCK).miss, PREFIX_EVICTED); /* block 5 is in memory without a state */
     int32_t other[5 * KV_BLOCK];
     memcpy(other, c->tokens, sizeof(other));
     fixture_fill(other + 4 * KV_BLOCK, KV_BLOCK, 7);

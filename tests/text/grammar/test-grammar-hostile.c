@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Grammars and regular expressions that are written to be slow, large, or to have no text. Each is accepted, and then
- * also masked, or refused with a sentence, within the limits of regex.h, rules.h and rows.h. */
+ * also masked, or refused with an error, within the limits of regex.h, rules.h and rows.h. */
 #include "daemon/text/grammar/builder.h"
 #include "daemon/text/grammar/gbnf.h"
 #include "daemon/text/grammar/grammar-inside.h"

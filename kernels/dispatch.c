@@ -44,7 +44,7 @@ static bool cpu_has_amx(void)
 }
 
 /* the system (XCR0), and permission for this process to use their large state. The call requests the permission, which
- * then applies to all threads of the process. NULL: the CPU has all. */
+ * then applies to all threads of the process. NULL: nothing is missing. */
 static const char *why_no_tiles(void)
 {
     enum { XTILE = 3 << 17, REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };

@@ -43,7 +43,7 @@ static void assert_match(const struct lookup *l, const int32_t *text, uint32_t n
     if (!m.near) assert_true(m.length == 0 || m.length >= LOOKUP_SHORT);
 }
 
-/* What is found was said before; with few places for each pair it is the longest. */
+/* What is found is a match; with few places for each pair it is the longest. */
 static void test_matches_are_true(void **state)
 {
     static const uint32_t alphabets[] = {2, 5, 40, 400};

@@ -137,7 +137,7 @@ template <int type, bool plain, bool APART> __device__ static inline void near(c
         x.ends = (float2 *)(x.factors + x.rows * BLOCKS);
         float *cs = (float *)(x.ends + BLOCKS);
         x.near = (uint8_t *)(cs + a.heads.rot);
-        x.near += -shared_at(x.near) % 128; /* see bulk_copy() */
+        x.near += -shared_at(x.near) % CUDA_COPY_TO;
         x.step = APART ? a.attn.kv.half : a.attn.kv.each;
         x.values = APART ? 0 : a.attn.kv.half;
         fetch<APART>(a.attn, t, x);

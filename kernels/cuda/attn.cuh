@@ -202,7 +202,7 @@ __device__ static inline void leave(const struct cuda_attn &a, const struct cuda
 
 __device__ static inline struct steps steps_of(const struct cuda_attn &a, const struct cuda_tile &t)
 {
-    extern __shared__ __align__(128) float4 shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) float4 shared[];
     const uint32_t wide = (a.dim + 3) / 4 * 4, rows = t.n * a.group, n = tile_blocks(t);
     struct steps x;
     x.rows = rows;

@@ -51,8 +51,8 @@ __device__ static inline void bar_expect(uint64_t *bar, uint32_t bytes)
 #endif
 }
 
-/* Copy @bytes, a multiple of 16, that @bar expects. @to should be a multiple of 128: with others, decode at long
- * contexts was up to 5 % slower (H200). */
+/* Copy @bytes, a multiple of 16, that @bar expects. @to should be a multiple of CUDA_COPY_TO: with others, decode at
+ * long contexts was up to 5 % slower (H200). */
 __device__ static inline void bulk_copy(void *to, const void *from, uint32_t bytes, uint64_t *bar)
 {
 #if __CUDA_ARCH__ == 900

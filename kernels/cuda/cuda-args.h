@@ -12,6 +12,7 @@
 #define CUDA_WARP     32  /* also KERN_BLOCK and KV_BLOCK */
 #define CUDA_SEGMENT  512 /* KV_SEGMENT */
 #define CUDA_NO_TOKEN UINT32_MAX
+#define CUDA_COPY_TO  128 /* bulk copies go to multiples of it: bulk_copy() */
 
 /* Shared memory of cuda_many_* and cuda_some_* for weights of @width bits and @tokens tokens of a CTA: two stages. */
 #define CUDA_MANY_SHARED(width, tokens) (2 * (2048 * (width) + 176 * (tokens) + 3 * 2048) + 64)

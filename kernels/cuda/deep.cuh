@@ -28,7 +28,7 @@ struct deep {
 
 template <int dim, int R> __device__ static inline struct deep deep_of(uint32_t slots)
 {
-    extern __shared__ __align__(128) float4 shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) float4 shared[];
     struct deep x;
     x.ring = (uint8_t *)shared;
     x.slots = slots;

@@ -159,7 +159,7 @@ __device__ static inline void add_parts(const struct cuda_batch &a, const struct
 
 template <int W, int S, bool M, bool T, int N, int P> __device__ static inline void batch(const struct cuda_batch &a)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) uint8_t shared[];
     const uint32_t warp = threadIdx.x / CUDA_WARP, warps = blockDim.x / CUDA_WARP;
     struct share s;
     s.blocks = a.m.k / CUDA_WARP;

@@ -175,7 +175,7 @@ __device__ static inline void add_panels(const struct cuda_hold &a, const struct
 
 template <int W, int S, bool M, bool T, int N> __device__ static inline void hold(const struct cuda_hold &a)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) uint8_t shared[];
     const uint32_t warp = threadIdx.x / CUDA_WARP, each = a.groups / N, warps = a.together * each;
     struct share s;
     s.blocks = a.m.k / CUDA_WARP;

@@ -51,7 +51,7 @@ __device__ static inline uint32_t panel_of(const struct cuda_one &a, const struc
 
 __device__ static inline struct inside inside_of(const struct cuda_one &a)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) uint8_t shared[];
     const uint32_t nb = a.m.k / CUDA_WARP;
     struct inside x;
     x.in.q = (uint32_t *)shared;

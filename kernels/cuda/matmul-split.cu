@@ -263,7 +263,7 @@ template <int N> __device__ static inline void init(const struct cuda_split &a, 
 
 template <int W, int S, bool M, bool T, int N> __device__ static inline void split(const struct cuda_split &a)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) uint8_t shared[];
     struct share s;
     struct inside x;
     struct cursor next = {0, 0};

@@ -289,7 +289,7 @@ __device__ static inline void multiply(const struct cuda_wide &a, const struct b
 
 template <int W, int S, bool M, bool T, int N> __device__ static inline void wide(const struct cuda_wide &a)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    extern __shared__ __align__(CUDA_COPY_TO) uint8_t shared[];
     __shared__ uint64_t weights[CUDA_WIDE_SLOTS], weights_read[CUDA_WIDE_SLOTS], tokens[CUDA_WIDE_STAGES],
         tokens_read[CUDA_WIDE_STAGES];
     const struct bars bars = {weights, weights_read, tokens, tokens_read};

@@ -7,7 +7,7 @@
 
 /* Some blocks of the activations of 8 N tokens: codes as [8 columns][token][8], and for each block the scales, then
  * these times the sums of the codes. See struct cuda_acts. */
-template <int N> struct alignas(128) wide_stage {
+template <int N> struct alignas(CUDA_COPY_TO) wide_stage {
     uint8_t q[CUDA_WIDE_BLOCKS * 4][8 * N * 16];
     float d[CUDA_WIDE_BLOCKS][2][8 * N];
 };

@@ -4,7 +4,7 @@
 
 #define THREADS       128
 #define FEW_THREADS   512
-#define BESIDE        384          /* for which a product of one token leaves registers */
+#define BESIDE        384 /* for which a product of one token leaves registers */
 #define SHORT_BLOCKS  4
 #define SHORT_THREADS 128          /* for tiles of up to so many blocks */
 #define DEEP_BLOCKS   9            /* of the largest tile, at least, for cuda_deep_* */
@@ -283,7 +283,8 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
     const struct cuda *c = p->c;
     struct start x = start_of(c, w, a->attn.dim);
     const unsigned f = sizeof(float), both = w->blocks * a->attn.kv.each, half = w->blocks * a->attn.kv.half,
-                   shared = (x.grid.shared + NEAR_ENDS + a->heads.rot * f + 127) / 128 * 128;
+                   start = x.grid.shared + NEAR_ENDS + a->heads.rot * f,
+                   shared = (start + CUDA_COPY_TO - 1) / CUDA_COPY_TO * CUDA_COPY_TO; /* as near() of attn-decode.cu */
     if (c->device.together && p->n == 1) x.grid.threads = BESIDE;
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;

@@ -14,7 +14,8 @@ int blob_new(struct blob **out, const void *data, size_t n);
 int blob_take(struct blob **out, void *data, size_t n);
 /* The content of @fd, a memfd with the seals F_SEAL_WRITE and F_SEAL_SHRINK, so that no other process can change it or
  * cut it off; a large one is mapped, not copied, and the caller still owns @fd. 0; with an error message: -EINVAL: not
- * such a memfd, empty, sparse, or of huge pages; -EFBIG: more than @most bytes; -ENOMEM and others: it cannot be mapped. */
+ * such a memfd, empty, sparse, or of huge pages; -EFBIG: more than @most bytes; -ENOMEM and others: it cannot be
+ * mapped. */
 int blob_map(struct blob **out, int fd, size_t most);
 
 struct blob *blob_ref(struct blob *b);   /* NULL ok; returns @b */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Check the code with static analysers: cppcheck, clang-tidy, gcc's, shellcheck.
-# usage: sh tests/lint.sh [cppcheck|tidy|analyzer|shell|quick]… [-- FOLDER…]
+# Check the code with static analysers: cppcheck, clang-tidy, gcc's, shellcheck; and its format, with clang-format 14, Debian 12's.
+# usage: sh tests/lint.sh [cppcheck|tidy|analyzer|shell|format|quick]… [-- FOLDER…]
 #   quick    cppcheck of libcommon and daemon/io, which the tests run too
 #   FOLDER   what cppcheck and clang-tidy check, below the top (default: client daemon libcommon; clang-tidy takes about 5 minutes of a CPU)
 # Without a name, all of them. The exit status is 0 (clean), 1 (findings), 2 (usage) or 77 (a tool is missing).
@@ -50,22 +50,29 @@ shell() {
     xargs shellcheck <"$tmp/files" || status=1
 }
 
+format() { # as .clang-format has it
+    tool clang-format
+    git ls-files '*.c' '*.h' '*.cu' '*.cuh' >"$tmp/files"
+    xargs clang-format --dry-run -Werror <"$tmp/files" || status=1
+}
+
 names=
 while [ $# -gt 0 ]; do
     case $1 in
     --) shift; break ;;
-    cppcheck | tidy | analyzer | shell | quick) names="$names $1" ;;
+    cppcheck | tidy | analyzer | shell | format | quick) names="$names $1" ;;
     *) sed -n '4,8s/^# //p' "$top/tests/lint.sh" >&2; exit 2 ;;
     esac
     shift
 done
 [ $# -gt 0 ] || set -- client daemon libcommon
-for name in ${names:-cppcheck tidy analyzer shell}; do
+for name in ${names:-cppcheck tidy analyzer shell format}; do
     case $name in
     cppcheck) check "$@" ;;
     tidy) tidy "$@" ;;
     analyzer) analyzer ;;
     shell) shell ;;
+    format) format ;;
     quick) check libcommon daemon/io ;;
     esac
 done

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/log/log-schema.h"
 
-/* AUTOINCREMENT: the number of a removed exchange is never given to another one. The index has no copy of the texts; the
- * triggers keep it equal to them. more: the texts inside steps, tool_calls and others. */
+/* AUTOINCREMENT: the number of a removed exchange is never given to another one. The index has no copy of the texts;
+ * the triggers keep it equal to them. more: the texts inside steps, tool_calls and others. */
 const char schema_sql[] =
     "CREATE TABLE exchange(id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL, follows TEXT,"
     " conversation TEXT NOT NULL, began_ms INTEGER NOT NULL, took_ms INTEGER, kind TEXT NOT NULL, model TEXT,"

@@ -48,8 +48,7 @@ int backend_probe(const struct device_choice *c, bool start)
 {
     int r = c->kind == DEVICE_CPU ? 0 : error_say(-ENODEV, NO_CUDA);
     for (size_t i = 1; r && backend_types[0] && backend_types[i]; i++)
-        if (same_kind(backend_types[i], c->kind))
-            r = backend_types[i]->probe ? backend_types[i]->probe(c, start) : 0;
+        if (same_kind(backend_types[i], c->kind)) r = backend_types[i]->probe ? backend_types[i]->probe(c, start) : 0;
     return r;
 }
 

@@ -83,8 +83,5 @@ static int plugin_probe(const struct device_choice *c, bool start)
     return r ? r : type->probe(c, start);
 }
 
-const struct backend_type backend_cuda_plugin = {.name = "cuda",
-                                                 .new = plugin_new,
-                                                 .check = plugin_check,
-                                                 .is_packed = plugin_is_packed,
-                                                 .probe = plugin_probe};
+const struct backend_type backend_cuda_plugin = {
+    .name = "cuda", .new = plugin_new, .check = plugin_check, .is_packed = plugin_is_packed, .probe = plugin_probe};

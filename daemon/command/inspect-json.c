@@ -4,11 +4,11 @@
 #include "daemon/encoder/encoder.h"
 #include "daemon/model/adapter.h"
 #include "daemon/model/backend.h"
-#include "libcommon/json-whole.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include "libcommon/paths.h"
 #include <jansson.h>
 #include <string.h>

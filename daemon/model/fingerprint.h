@@ -26,8 +26,8 @@ int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char
  * opened; -errno. Errors set the error message. */
 int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop);
 
-/* Name the file as it is: a hash of what a record is valid for, of all parts. It needs no reading, but a copy of the file
- * has another name. */
+/* Name the file as it is: a hash of what a record is valid for, of all parts. It needs no reading, but a copy of the
+ * file has another name. */
 void fingerprint_of_identity(uint8_t out[16], const struct gguf *g);
 
 /* Write the record. 0, or -errno and the error message. */

@@ -11,21 +11,22 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-enum gguf_type { /* of metadata values */
-                 GGUF_U8,
-                 GGUF_I8,
-                 GGUF_U16,
-                 GGUF_I16,
-                 GGUF_U32,
-                 GGUF_I32,
-                 GGUF_F32,
-                 GGUF_BOOL,
-                 GGUF_STRING,
-                 GGUF_ARRAY,
-                 GGUF_U64,
-                 GGUF_I64,
-                 GGUF_F64,
-                 GGUF_TYPES
+/* Of metadata values. */
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPES
 };
 
 struct gguf_str {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A block of a KV pool has K and V of KV_BLOCK consecutive tokens, in all layers of a group (struct kv_group). Its id is
- * its number in the pool of its group. */
+/* A block of a KV pool has K and V of KV_BLOCK consecutive tokens, in all layers of a group (struct kv_group). Its id
+ * is its number in the pool of its group. */
 #include "kernels/kernels.h" /* KV_BLOCK */
 #include <stdint.h>
 

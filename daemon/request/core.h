@@ -46,7 +46,8 @@ struct core {
     struct vector_cache vectors; /* of texts */
     struct session_store *sessions;
     struct media_room *media; /* NULL: the model has no encoder */
-    uint8_t model_here[16];   /* fingerprint_of_identity: names the model in sessions made before its fingerprint is known */
+    uint8_t
+        model_here[16]; /* fingerprint_of_identity: names the model in sessions made before its fingerprint is known */
     struct session_times sessions_next;
 
     struct request_list requests; /* all that were taken, by arrival */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests about sessions: list, show, rename, fork and remove. */
 #include "daemon/request/finish.h"
-#include "libcommon/json-whole.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "daemon/request/types.h"
 #include "libcommon/blob.h"
 #include "libcommon/error.h"
+#include "libcommon/json-whole.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -55,7 +55,7 @@ struct session_use {
 struct session_charge {
     uint64_t memory;
     uint64_t expected; /* at least this counts as memory until it is loaded */
-    uint64_t disk; /* see session_claim */
+    uint64_t disk;     /* see session_claim */
 };
 
 /* State when it was idle last, for lists: while it is busy only its request may read the content. */

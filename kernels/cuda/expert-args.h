@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The arguments of the kernels for mixtures of experts, as in cuda-args.h. A token has a choice for each of its experts:
- * choice number token * used + j. Each choice has a row among those that are sorted by expert; the rows of an expert
- * begin at a multiple of CUDA_ROW_ALIGN, and what lies between is not used.
+ * The arguments of the kernels for mixtures of experts, as in cuda-args.h. A token has a choice for each of its
+ * experts: choice number token * used + j. Each choice has a row among those that are sorted by expert; the rows of an
+ * expert begin at a multiple of CUDA_ROW_ALIGN, and what lies between is not used.
  */
 #include "kernels/cuda/cuda-args.h"
 
@@ -30,11 +30,11 @@ struct cuda_route {
 
 /* Sort the choices by expert: one CTA of CUDA_EXPERTS threads. */
 struct cuda_sort {
-    const uint32_t *chosen;        /* [n] */
-    uint32_t *row;                 /* [n] of each choice */
-    struct cuda_tile_rows *tiles;  /* [n_tiles]; those behind the last have no rows */
-    uint32_t n, experts, n_tiles;  /* n_tiles: enough for all */
-    uint32_t most;                 /* rows of a tile */
+    const uint32_t *chosen;       /* [n] */
+    uint32_t *row;                /* [n] of each choice */
+    struct cuda_tile_rows *tiles; /* [n_tiles]; those behind the last have no rows */
+    uint32_t n, experts, n_tiles; /* n_tiles: enough for all */
+    uint32_t most;                /* rows of a tile */
 };
 
 /* The rows' inputs: x of the token, times the share if there is one -> f or q. A grid as of cuda_gated, a choice for
@@ -70,7 +70,7 @@ struct cuda_add_experts {
     const float *scale; /* [experts], or NULL */
     const float *share; /* [choices], or NULL */
     const uint32_t *row, *chosen;
-    const float *score; /* [n] of the shared expert, or NULL */
-    float *h;           /* [n][k] */
+    const float *score;       /* [n] of the shared expert, or NULL */
+    float *h;                 /* [n][k] */
     uint32_t used, k, shared; /* shared: h has an output */
 };

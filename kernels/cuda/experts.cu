@@ -109,7 +109,8 @@ __device__ static inline void by_probability(const struct cuda_route &a, struct 
         if (threadIdx.x == 0) chosen[j] = e, share[j] = c.p[e];
     }
     if (!(sum >= SUM_LEAST)) sum = SUM_LEAST;
-    for (uint32_t j = 0; threadIdx.x == 0 && j < a.used; j++) share[j] = (a.of_all ? share[j] : share[j] / sum) * a.scale;
+    for (uint32_t j = 0; threadIdx.x == 0 && j < a.used; j++)
+        share[j] = (a.of_all ? share[j] : share[j] / sum) * a.scale;
 }
 
 /* Of scores, whose softmax is over the chosen ones or over all. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Products of quantized types with many tokens, on tensor cores: the work of a CTA (matmul-many.cu, matmul-group.cu). */
+/* Products of quantized types with many tokens, on tensor cores: the work of a CTA of matmul-many.cu and
+ * matmul-group-many.cu. */
 #include "kernels/cuda/stage.cuh"
 
 /* The operands of the tokens of eights @e and @e + 1 in block @j of the stage: x[0], x[1], and x[2], x[3]. */
@@ -63,8 +64,8 @@ template <typename X> __device__ static inline int4 start_of(X)
 
 /* Block @j of a stage: the warp's share. */
 template <int W, int S, bool M, bool T, int N>
-__device__ static inline void multiply(const struct cuda_form &f, const struct stage<W, S, M, T, N> &from,
-                                       uint32_t j, float acc[panels_of_warp<S, N>][N][4])
+__device__ static inline void multiply(const struct cuda_form &f, const struct stage<W, S, M, T, N> &from, uint32_t j,
+                                       float acc[panels_of_warp<S, N>][N][4])
 {
     constexpr uint32_t panels = panels_of_warp<S, N>, across = PANELS / panels;
     const struct cuda_form form = known<W, S, M, T>(f);

@@ -5,8 +5,7 @@
 #include "kernels/cuda/group.cuh"
 
 #define GROUPED(name, width, scales, offset, table)                                                                    \
-    extern "C" __global__ void __launch_bounds__(512)                                                                  \
-        cuda_tiles8_##name(const __grid_constant__ struct cuda_group a)                                                \
+    extern "C" __global__ void __launch_bounds__(512) cuda_tiles8_##name(const __grid_constant__ struct cuda_group a)  \
     {                                                                                                                  \
         const struct cuda_tile_rows tile = own_tile(a);                                                                \
         if (!tile.n) return;                                                                                           \

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Memory that runs out. In a test with memory_dep the linker sends the calls of hob to malloc, calloc, realloc,
- * reallocarray and strdup here (--wrap); calls inside other libraries are not replaced. Any thread may call. Memory that
- * is reallocated always moves.
+ * reallocarray and strdup here (--wrap); calls inside other libraries are not replaced. Any thread may call. Memory
+ * that is reallocated always moves.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -35,8 +35,8 @@ static int start(const struct cuda_driver *d)
     if (e) d->cuGetErrorString(e, &text);
     if (e) return error_say(-ENODEV, "the CUDA driver does not start: %s", text);
     if (version / 1000 < CUDA_VERSION / 1000) /* code of a later minor version of the same major one can be loaded */
-        return error_say(-ENODEV, "the CUDA driver is too old: it has CUDA %d.%d, this program needs %d", version / 1000,
-                         version % 1000 / 10, CUDA_VERSION / 1000);
+        return error_say(-ENODEV, "the CUDA driver is too old: it has CUDA %d.%d, this program needs %d",
+                         version / 1000, version % 1000 / 10, CUDA_VERSION / 1000);
     return n ? 0 : error_say(-ENODEV, "the CUDA driver finds no device");
 }
 

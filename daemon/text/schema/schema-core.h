@@ -16,39 +16,37 @@
 #include "daemon/text/schema/schema.h"
 #include "daemon/text/schema/spelling.h"
 
-enum { /* types of values; an integer is a number whose fraction is 0 */
-       TYPE_NULL = 1,
-       TYPE_BOOLEAN = 2,
-       TYPE_INTEGER = 4,
-       TYPE_FRACTION = 8,
-       TYPE_STRING = 16,
-       TYPE_ARRAY = 32,
-       TYPE_OBJECT = 64,
-       TYPE_NUMBER = TYPE_INTEGER | TYPE_FRACTION,
-       TYPE_ANY = 127
+/* Types of values; an integer is a number whose fraction is 0. */
+enum {
+    TYPE_NULL = 1,
+    TYPE_BOOLEAN = 2,
+    TYPE_INTEGER = 4,
+    TYPE_FRACTION = 8,
+    TYPE_STRING = 16,
+    TYPE_ARRAY = 32,
+    TYPE_OBJECT = 64,
+    TYPE_NUMBER = TYPE_INTEGER | TYPE_FRACTION,
+    TYPE_ANY = 127
 };
 
-#define SCHEMA_KEYWORDS(X)                                                                                             \
-    X(REF, "$ref")                                                                                                     \
-    X(DYNAMIC_REF, "$dynamicRef")                                                                                      \
-    X(RECURSIVE_REF, "$recursiveRef")                                                                                  \
-    X(ALL_OF, "allOf")                                                                                                 \
-    X(ANY_OF, "anyOf")                                                                                                 \
-    X(ONE_OF, "oneOf") X(NOT, "not") X(IF, "if") X(THEN, "then") X(ELSE, "else") X(TYPE, "type") X(ENUM, "enum")       \
-        X(CONST, "const") X(MINIMUM, "minimum") X(MAXIMUM, "maximum") X(EXCLUSIVE_MINIMUM, "exclusiveMinimum")         \
-            X(EXCLUSIVE_MAXIMUM, "exclusiveMaximum") X(MULTIPLE_OF, "multipleOf") X(MIN_LENGTH, "minLength")           \
-                X(MAX_LENGTH, "maxLength") X(PATTERN, "pattern") X(FORMAT, "format") X(PREFIX_ITEMS, "prefixItems")    \
-                    X(ITEMS, "items") X(ADDITIONAL_ITEMS, "additionalItems") X(MIN_ITEMS, "minItems")                  \
-                        X(MAX_ITEMS, "maxItems") X(CONTAINS, "contains") X(MIN_CONTAINS, "minContains")                \
-                            X(MAX_CONTAINS, "maxContains") X(UNIQUE_ITEMS, "uniqueItems") X(PROPERTIES, "properties")  \
-                                X(PATTERN_PROPERTIES, "patternProperties")                                             \
-                                    X(ADDITIONAL_PROPERTIES, "additionalProperties") X(REQUIRED, "required")           \
-                                        X(PROPERTY_NAMES, "propertyNames") X(MIN_PROPERTIES, "minProperties")          \
-                                            X(MAX_PROPERTIES, "maxProperties") X(DEPENDENCIES, "dependencies")         \
-                                                X(DEPENDENT_REQUIRED, "dependentRequired")                             \
-                                                    X(DEPENDENT_SCHEMAS, "dependentSchemas")                           \
-                                                        X(UNEVALUATED_ITEMS, "unevaluatedItems")                       \
-                                                            X(UNEVALUATED_PROPERTIES, "unevaluatedProperties")
+/* An item for each keyword; clang-format would indent each line further than the one before. */
+/* clang-format off */
+#define SCHEMA_KEYWORDS(X) \
+    X(REF, "$ref") X(DYNAMIC_REF, "$dynamicRef") X(RECURSIVE_REF, "$recursiveRef") X(ALL_OF, "allOf") \
+    X(ANY_OF, "anyOf") X(ONE_OF, "oneOf") X(NOT, "not") X(IF, "if") X(THEN, "then") X(ELSE, "else") \
+    X(TYPE, "type") X(ENUM, "enum") X(CONST, "const") X(MINIMUM, "minimum") X(MAXIMUM, "maximum") \
+    X(EXCLUSIVE_MINIMUM, "exclusiveMinimum") X(EXCLUSIVE_MAXIMUM, "exclusiveMaximum") \
+    X(MULTIPLE_OF, "multipleOf") X(MIN_LENGTH, "minLength") X(MAX_LENGTH, "maxLength") X(PATTERN, "pattern") \
+    X(FORMAT, "format") X(PREFIX_ITEMS, "prefixItems") X(ITEMS, "items") \
+    X(ADDITIONAL_ITEMS, "additionalItems") X(MIN_ITEMS, "minItems") X(MAX_ITEMS, "maxItems") \
+    X(CONTAINS, "contains") X(MIN_CONTAINS, "minContains") X(MAX_CONTAINS, "maxContains") \
+    X(UNIQUE_ITEMS, "uniqueItems") X(PROPERTIES, "properties") X(PATTERN_PROPERTIES, "patternProperties") \
+    X(ADDITIONAL_PROPERTIES, "additionalProperties") X(REQUIRED, "required") \
+    X(PROPERTY_NAMES, "propertyNames") X(MIN_PROPERTIES, "minProperties") X(MAX_PROPERTIES, "maxProperties") \
+    X(DEPENDENCIES, "dependencies") X(DEPENDENT_REQUIRED, "dependentRequired") \
+    X(DEPENDENT_SCHEMAS, "dependentSchemas") X(UNEVALUATED_ITEMS, "unevaluatedItems") \
+    X(UNEVALUATED_PROPERTIES, "unevaluatedProperties")
+/* clang-format on */
 
 #define X(id, name) WORD_##id,
 enum schema_word { SCHEMA_KEYWORDS(X) WORD_COUNT };

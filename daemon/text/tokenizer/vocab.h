@@ -10,21 +10,23 @@
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "daemon/text/tokenizer/trie.h"
 
-enum token_kind { /* the numbers of tokenizer.ggml.token_type */
-                  TOKEN_UNDEFINED,
-                  TOKEN_NORMAL,
-                  TOKEN_UNKNOWN,
-                  TOKEN_CONTROL,
-                  TOKEN_USER,
-                  TOKEN_UNUSED,
-                  TOKEN_BYTE,
-                  TOKEN_KINDS
+/* The numbers of tokenizer.ggml.token_type. */
+enum token_kind {
+    TOKEN_UNDEFINED,
+    TOKEN_NORMAL,
+    TOKEN_UNKNOWN,
+    TOKEN_CONTROL,
+    TOKEN_USER,
+    TOKEN_UNUSED,
+    TOKEN_BYTE,
+    TOKEN_KINDS
 };
 
-enum { /* flags */
-       TOKEN_EOG = 1,
-       TOKEN_RSTRIP = 2, /* white space behind it is removed */
-       TOKEN_PLAIN = 4,  /* BPE: a normal token not written in the byte-level alphabet */
+/* Flags. */
+enum {
+    TOKEN_EOG = 1,
+    TOKEN_RSTRIP = 2, /* white space behind it is removed */
+    TOKEN_PLAIN = 4,  /* BPE: a normal token not written in the byte-level alphabet */
 };
 
 /* One string for each token: string i is data[off[i] .. off[i + 1]). */

@@ -108,10 +108,8 @@ static void test_too_much_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tells_what_it_has),
-        cmocka_unit_test(test_fills_in),
-        cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_default_tokens),
+        cmocka_unit_test(test_tells_what_it_has), cmocka_unit_test(test_fills_in),
+        cmocka_unit_test(test_refuses),           cmocka_unit_test(test_default_tokens),
         cmocka_unit_test(test_too_much_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

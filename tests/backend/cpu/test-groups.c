@@ -166,8 +166,8 @@ static void test_same_bits(void **state)
     same_bits("gpt-oss", KERN_KV_F16); /* with scores of sinks */
     same_bits("smallthinker-near", KERN_KV_F16);
     same_bits("llama4-near", KERN_KV_F16); /* with chunks */
-    same_bits("gemma3n", KERN_KV_F16); /* with layers that use the KV of others */
-    same_bits("gemma4", KERN_KV_F16);  /* and with KV of two sizes, in one group too */
+    same_bits("gemma3n", KERN_KV_F16);     /* with layers that use the KV of others */
+    same_bits("gemma4", KERN_KV_F16);      /* and with KV of two sizes, in one group too */
     same_bits("gemma4-dense", KERN_KV_Q8);
     same_bits("gemma4-experts", KERN_KV_F32);
 }

@@ -99,8 +99,7 @@ __device__ static inline void score_all(const struct cuda_attn &a, const struct 
     }
 }
 
-/* The weights of a row and block, with the largest score up to the block's end, if @valid: without a branch. Else what
- * is read may be changed at the same time: nothing is made of it. */
+/* The weights of a row and block, with the largest score up to the block's end, if @valid: without a branch. */
 template <bool NEAR>
 __device__ static inline void weigh_block(const struct cuda_attn &a, const struct cuda_tile &t, const struct steps &x,
                                           uint32_t r, uint32_t b, bool valid)
@@ -111,7 +110,8 @@ __device__ static inline void weigh_block(const struct cuda_attn &a, const struc
     const float before = warp_max(lane < b ? x.tops[r * BLOCKS + lane] : NOTHING), top = x.tops[r * BLOCKS + b];
     const float m = fmaxf(before, top);
     float *w = &x.weights[r * a.width + b * CUDA_WARP + lane];
-    const float p = lane >= lo && lane < hi ? exp_(*w - m) : 0.0f, sum = fold<32>(p);
+    const float score = valid ? *w : 0.0f; /* else another warp may be about to change it */
+    const float p = lane >= lo && lane < hi ? exp_(score - m) : 0.0f, sum = fold<32>(p);
     const float c = before != NOTHING && top > before ? exp_(before - top) : 1.0f;
     if (valid) *w = p;
     if (valid && lane == 0) x.sums[r * BLOCKS + b] = sum, x.factors[r * BLOCKS + b] = c;

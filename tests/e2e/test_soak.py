@@ -2,6 +2,7 @@
 """soak.py, in its short form: some seconds of all kinds of requests and faults, and each answer again without a cache."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -24,6 +25,21 @@ def test_each_answer_is_that_of_a_daemon_without_a_cache():
     found = json.loads(r.stdout.splitlines()[-1])
     assert found["other"] == found["failed"] == 0 and found["compared"] >= found["distinct"] > 100, r.stdout
     assert set(KINDS) <= set(found["kinds"]) and found["drafted"] > 0 and found["evictions"] > 0, r.stdout
+
+
+def test_a_run_without_images_says_so_and_fails(tmp_path):
+    """As with a daemon whose hobd-decode does not start: it refuses them all."""
+    (tmp_path / "daemon").mkdir()
+    (tmp_path / "tests").mkdir()
+    shutil.copy(BUILD / "daemon" / "hobd", tmp_path / "daemon" / "hobd")
+    (tmp_path / "daemon" / "hobd-decode").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "daemon" / "hobd-decode").chmod(0o755)
+    (tmp_path / "tests" / "support").symlink_to(BUILD / "tests" / "support")
+    r = subprocess.run([sys.executable, TOP / "tests" / "bench" / "soak.py", "--build", tmp_path, "--minutes", "0.07", "--any-growth"],
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    assert r.returncode == 1, (r.stdout, r.stderr)
+    never = [line for line in r.stdout.splitlines() if line.startswith("without any answer: ")]
+    assert never and "image" in never[0] and "0 with another answer, 0 failed" in r.stdout, r.stdout
 
 
 @pytest.mark.skipif(not (EMULATION / "libcuda.so.1").exists(), reason="needs a build with -Dcuda=enabled")

@@ -37,7 +37,7 @@ int decode_media_begin(struct request *r)
     const size_t n = count(r);
     if (n == 0 || r->sources) return 0;
     if (!room) return error_say(-EOPNOTSUPP, "the model has no encoder of images and sounds; see --mmproj in hobd(8)");
-    if (!room->helper) return error_say(-EOPNOTSUPP, "images cannot be decoded: hobd-decode is not installed");
+    if (!room->helper) return error_say(-EOPNOTSUPP, MEDIA_NO_HELPER);
     if (n > PROTO_MEDIA_MAX) return error_say(-EINVAL, "a request may have %d images, not %zu", PROTO_MEDIA_MAX, n);
     r->sources = calloc(n, sizeof(*r->sources));
     for (size_t i = 0; r->sources && i < n; i++) {

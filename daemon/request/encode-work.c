@@ -97,7 +97,7 @@ static void run_decode(struct job *j)
     const struct blob *file = w->source->file;
     struct media_helper *helper = w->core->media->helper;
     w->result = helper ? media_helper_decode(helper, blob_data(file), blob_size(file), &w->media)
-                       : error_say(-EOPNOTSUPP, "images cannot be decoded: hobd-decode is not installed");
+                       : error_say(-EOPNOTSUPP, MEDIA_NO_HELPER);
     if (w->result < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->result));
 }
 

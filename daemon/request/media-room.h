@@ -23,8 +23,11 @@ struct media_counts {
     uint64_t slices;
 };
 
+/* What is said where there is no helper. */
+#define MEDIA_NO_HELPER "images cannot be decoded: hobd-decode is missing or did not start; the daemon's log says why"
+
 struct media_room {
-    struct media_helper *helper; /* borrowed; NULL: hobd-decode is not installed */
+    struct media_helper *helper; /* borrowed; NULL: hobd-decode did not start, and the log says why */
     struct job_pool *pool;       /* decodes, so that slow files delay no other jobs */
     struct media_memo *memo;
     struct pixel_budget *pixels;

@@ -52,6 +52,7 @@ shell() {
 
 format() { # as .clang-format has it
     tool clang-format
+    clang-format --version | grep -q 'version 14\.' || { echo "lint: skipped: clang-format is not version 14, which formats otherwise"; exit 77; }
     git ls-files '*.c' '*.h' '*.cu' '*.cuh' >"$tmp/files"
     xargs clang-format --dry-run -Werror <"$tmp/files" || status=1
 }

@@ -24,10 +24,10 @@ struct media_counts {
 };
 
 /* What is said where there is no helper. */
-#define MEDIA_NO_HELPER "images cannot be decoded: hobd-decode is missing or did not start; the daemon's log says why"
+#define MEDIA_NO_HELPER "images cannot be decoded: hobd-decode is missing or did not start; see the daemon's log"
 
 struct media_room {
-    struct media_helper *helper; /* borrowed; NULL: hobd-decode did not start, and the log says why */
+    struct media_helper *helper; /* borrowed; NULL: hobd-decode did not start, for which the log has the error */
     struct job_pool *pool;       /* decodes, so that slow files delay no other jobs */
     struct media_memo *memo;
     struct pixel_budget *pixels;

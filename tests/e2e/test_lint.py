@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The part of tests/lint.sh that takes a few seconds: what reads the messages of strangers, as cppcheck sees it."""
+"""The parts of tests/lint.sh that take a few seconds: what reads the messages of strangers, as cppcheck sees it; the format."""
 import subprocess
 
 import pytest
@@ -15,6 +15,11 @@ def lint(*what):
 
 def test_quick():
     r = lint("quick")
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_format():
+    r = lint("format")
     assert r.returncode == 0, r.stdout + r.stderr
 
 

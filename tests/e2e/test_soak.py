@@ -14,13 +14,13 @@ EMULATION = BUILD / "tests" / "backend" / "cuda" / "emulation"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="several users take root")
 
 
-def soak(*more, env=None):
-    return subprocess.run([sys.executable, TOP / "tests" / "bench" / "soak.py", "--build", BUILD, "--few", "--any-growth", "--json", "-", *more],
+def soak(*more, build=BUILD, env=None):
+    return subprocess.run([sys.executable, TOP / "tests" / "bench" / "soak.py", "--build", build, "--any-growth", "--json", "-", *more],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
 
 
 def test_each_answer_is_that_of_a_daemon_without_a_cache():
-    r = soak("--minutes", "0.07")
+    r = soak("--few", "--minutes", "0.07")
     assert r.returncode == 0, (r.stdout, r.stderr)
     found = json.loads(r.stdout.splitlines()[-1])
     assert found["other"] == found["failed"] == 0 and found["compared"] >= found["distinct"] > 100, r.stdout
@@ -35,8 +35,7 @@ def test_a_run_without_images_says_so_and_fails(tmp_path):
     (tmp_path / "daemon" / "hobd-decode").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "daemon" / "hobd-decode").chmod(0o755)
     (tmp_path / "tests" / "support").symlink_to(BUILD / "tests" / "support")
-    r = subprocess.run([sys.executable, TOP / "tests" / "bench" / "soak.py", "--build", tmp_path, "--minutes", "0.07", "--any-growth"],
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    r = soak("--minutes", "0.07", build=tmp_path)
     assert r.returncode == 1, (r.stdout, r.stderr)
     never = [line for line in r.stdout.splitlines() if line.startswith("without any answer: ")]
     assert never and "image" in never[0] and "0 with another answer, 0 failed" in r.stdout, r.stdout
@@ -46,7 +45,7 @@ def test_a_run_without_images_says_so_and_fails(tmp_path):
 @pytest.mark.parametrize("settings,status,where", [("major=9", 0, 1), ("major=9,fail=cuStreamSynchronize:60:700", 1, 2)])
 def test_each_answer_of_a_gpu_is_the_cpus(settings, status, where):
     """An emulated one: few requests. If it fails in between, the answers are right, but not its own."""
-    r = soak("--minutes", "0.15", "--device", "cuda", env={"LD_LIBRARY_PATH": str(EMULATION), "HOB_FAKE_CUDA": settings})
+    r = soak("--few", "--minutes", "0.15", "--device", "cuda", env={"LD_LIBRARY_PATH": str(EMULATION), "HOB_FAKE_CUDA": settings})
     assert r.returncode == status, (r.stdout, r.stderr)
     found = json.loads(r.stdout.splitlines()[-1])
     assert found["other"] == found["failed"] == 0 and found["compared"] >= found["distinct"] > 10, r.stdout

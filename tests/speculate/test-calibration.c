@@ -32,7 +32,8 @@ static void test_experience_counts(void **state)
     float chance = calibration_chance(&own, &user, 0.9f);
     assert_true(chance > 0.1f && chance < 0.2f);
     assert_true(fabsf(calibration_chance(&own, &user, 0.3f) - 0.3f) < 1e-6f); /* of another class nothing is known */
-    learn(&own, 0.9f, 60, 60);                                                /* the sequence's own counts more */
+    /* the sequence's own counts more */
+    learn(&own, 0.9f, 60, 60);
     assert_true(calibration_chance(&own, &user, 0.9f) > 0.9f);
     assert_true(calibration_mean(&own, &user) > 0.9f);
 }

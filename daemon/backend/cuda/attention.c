@@ -282,9 +282,9 @@ static int start_decode(const struct cuda_pass *p, const struct cuda_wave *w, co
 {
     const struct cuda *c = p->c;
     struct start x = start_of(c, w, a->attn.dim);
-    const unsigned f = sizeof(float), both = w->blocks * a->attn.kv.each, half = w->blocks * a->attn.kv.half,
-                   start = x.grid.shared + NEAR_ENDS + a->heads.rot * f,
-                   shared = (start + CUDA_COPY_TO - 1) / CUDA_COPY_TO * CUDA_COPY_TO; /* as near() of attn-decode.cu */
+    const unsigned f = sizeof(float), both = w->blocks * a->attn.kv.each, half = w->blocks * a->attn.kv.half;
+    /* near() of attn-decode.cu rounds alike */
+    const unsigned shared = cuda_divide(x.grid.shared + NEAR_ENDS + a->heads.rot * f, CUDA_COPY_TO) * CUDA_COPY_TO;
     if (c->device.together && p->n == 1) x.grid.threads = BESIDE;
     x.f = c->kern.decode;
     x.grid.x = w->n_tiles;

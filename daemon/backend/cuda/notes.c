@@ -445,8 +445,8 @@ int cuda_write_notes(struct cuda_pass *p, const struct batch_entry *e, size_t n)
     if (!r) r = leave_room(p);
     if (!r) r = write_list(p, &c->views[VIEW_LAST], true);
     if (!r) r = write_adapters(p, e, n);
-    for (uint32_t l = s->mtp.first; !r && l + !s->altup.streams < s->n_layers;
-         l++) { /* with AltUp, no layer drops tokens */
+    const uint32_t end = s->n_layers - !s->altup.streams; /* with AltUp, no layer drops tokens */
+    for (uint32_t l = s->mtp.first; !r && l < end; l++) {
         const bool window = hparams_window(s, l) > 0;
         if (has[window] || !(s->by_layer.parts[l] & LAYER_ATTENTION)) continue;
         has[window] = true;

@@ -154,21 +154,20 @@ template <int R> __device__ static inline const float *weights_at(const float *p
     return p + b / CUDA_DEEP_QUAD * R * CUDA_DEEP_KEYS + b % CUDA_DEEP_QUAD * CUDA_WARP;
 }
 
-/* Add all keys of the pieces [i, end) of V, the first in slot @slot. @d: the thread's first dim; @p, @c: weights and
- * factors of its rows. Returns the slot behind. */
+/* Add all keys of the blocks [b, end) of V, which have arrived, the first in slot @slot. @read: empty_v[]; @d: the
+ * thread's first dim; @p, @c: weights and factors of its rows. Returns the slot behind. */
 template <int dim, int R, int Q, int D>
-__device__ static inline uint32_t add_pieces(const struct deep &x, const struct count &n, uint32_t i, uint32_t end,
+__device__ static inline uint32_t add_blocks(const struct deep &x, uint32_t read, uint32_t b, uint32_t end,
                                              uint32_t slot, uint32_t d, const float *p, const float *c,
                                              chained<Q, D> &y)
 {
     constexpr uint32_t blocks = layout<dim>::blocks, step = 2 * KEYS;
     const uint16_t *v = value_at(x, slot, d);
-    const float *w = weights_at<R>(p, i * blocks);
+    const float *w = weights_at<R>(p, b);
     keys<Q, D> one, two;
-    bar_wait(&full[n.keys + i], 0);
     read_keys<dim>(v, w, one);
 #pragma unroll 1
-    for (uint32_t b = i * blocks; b < end * blocks; b++) {
+    for (; b < end; b++) {
         const bool last = b % blocks == blocks - 1; /* of its piece */
         scale_all<Q, D>(*(const values<Q> *)(c + b * R), y);
 #pragma unroll
@@ -177,16 +176,33 @@ __device__ static inline uint32_t add_pieces(const struct deep &x, const struct 
             add_some(one, y);
             const bool ends = last && j + step == CUDA_WARP;
             if (ends) slot = slot_after(x, slot);
-            if (!ends) {
+            if (!ends)
                 v += step * dim, w += step;
-            } else if (b + 1 < end * blocks) {
+            else if (b + 1 < end)
                 v = value_at(x, slot, d), w = weights_at<R>(p, b + 1);
-                bar_wait(&full[n.keys + (b + 1) / blocks], 0);
-            }
             read_keys<dim>(v, w, one);
             add_some(two, y);
         }
-        if (last) warp_arrive(&empty_v[b / blocks]);
+        __syncwarp();
+        if (last && threadIdx.x % CUDA_WARP == 0) bar_arrive_at(bar_of(read, b / blocks));
+    }
+    return slot;
+}
+
+/* Add all keys of the pieces [i, end) of V, as many at a time as are waited for: a loop with a wait in it is slower. */
+template <int dim, int R, bool FEW, int Q, int D>
+__device__ static inline uint32_t add_pieces(const struct deep &x, const struct count &n, uint32_t i, uint32_t end,
+                                             uint32_t slot, uint32_t d, const float *p, const float *c,
+                                             chained<Q, D> &y)
+{
+    constexpr uint32_t blocks = layout<dim>::blocks, some = (FEW ? CUDA_DEEP_QUAD : 2) / blocks;
+    const uint32_t arrived = bars_at(&full[n.keys]), read = bars_at(empty_v);
+#pragma unroll 1
+    for (uint32_t stop; i < end; i = stop) {
+        stop = min(i + min(some, x.slots), end);
+#pragma unroll
+        for (uint32_t k = 0; k < some; k++) bar_wait_at(bar_of(arrived, min(i + k, stop - 1)), 0);
+        slot = add_blocks<dim, R>(x, read, i * blocks, stop * blocks, slot, d, p, c, y);
     }
     return slot;
 }
@@ -226,7 +242,7 @@ __device__ static inline void add_visible(const struct steps &s, const struct de
 }
 
 /* The chains of the dims from @d on and the rows from @first on. */
-template <int dim, int R, int Q, int D>
+template <int dim, int R, bool FEW, int Q, int D>
 __device__ static inline void chain_some(const struct steps &s, const struct deep &x, const struct count &n,
                                          const struct early &e, uint32_t d, uint32_t first, chained<Q, D> &y)
 {
@@ -243,7 +259,7 @@ __device__ static inline void chain_some(const struct steps &s, const struct dee
         end = i + 1;
         if (b >= from && i < to) {
             end = to;
-            slot = add_pieces<dim, R>(x, n, i, end, slot, d, p, c, y);
+            slot = add_pieces<dim, R, FEW>(x, n, i, end, slot, d, p, c, y);
             continue;
         }
         bar_wait(&full[n.keys + i], 0);
@@ -274,7 +290,7 @@ __device__ static inline void chain_deep(const struct cuda_decode &a, const stru
     if (threadIdx.x / CUDA_WARP == W - 1) sum_rows<R>(x, n);
     if (threadIdx.x < chains<dim, R, FEW>) {
         chained<Q, D> y = {};
-        chain_some<dim, R>(s, x, n, e, d, first, y);
+        chain_some<dim, R, FEW>(s, x, n, e, d, first, y);
 #pragma unroll
         for (uint32_t r = 0; r < Q; r++)
 #pragma unroll

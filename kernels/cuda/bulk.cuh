@@ -18,9 +18,28 @@ __device__ static inline void bar_fence()
 #endif
 }
 
+/* The address of the first of some barriers, kept in a register: the compiler would compute it at each use. */
+__device__ static inline uint32_t bars_at(const uint64_t *bars)
+{
+    uint32_t at = shared_at(bars);
+    asm volatile("" : "+r"(at));
+    return at;
+}
+
+/* The address of barrier @i of those. */
+__device__ static inline uint32_t bar_of(uint32_t bars, uint32_t i)
+{
+    return bars + i * (uint32_t)sizeof(uint64_t);
+}
+
+__device__ static inline void bar_arrive_at(uint32_t bar)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
 __device__ static inline void bar_arrive(uint64_t *bar)
 {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_at(bar)) : "memory");
+    bar_arrive_at(shared_at(bar));
 }
 
 /* The warp arrives, when all of its lanes have come so far. compute-sanitizer's racecheck does not see that this orders
@@ -32,16 +51,21 @@ __device__ static inline void warp_arrive(uint64_t *bar)
 }
 
 /* Wait for the end of a phase; the first has the parity 0. */
-__device__ static inline void bar_wait(uint64_t *bar, uint32_t parity)
+__device__ static inline void bar_wait_at(uint32_t bar, uint32_t parity)
 {
 #if __CUDA_ARCH__ == 900
     asm volatile("{\n.reg .pred done;\n"
                  "again:\n"
                  "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" ::"r"(shared_at(bar)),
+                 "@!done bra again;\n}" ::"r"(bar),
                  "r"(parity)
                  : "memory");
 #endif
+}
+
+__device__ static inline void bar_wait(uint64_t *bar, uint32_t parity)
+{
+    bar_wait_at(shared_at(bar), parity);
 }
 
 /* One of the threads that arrive at @bar does so, and its phase also waits for @bytes of copies. */

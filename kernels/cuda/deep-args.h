@@ -23,7 +23,7 @@
 
 struct cuda_deep {
     struct cuda_decode a;
-    uint32_t slots; /* pieces in shared memory, at least 2: a warp waits for the next one before it leaves one */
+    uint32_t slots; /* pieces in shared memory, at least 1 */
     uint32_t plain; /* cuda_only_rotates() */
     uint32_t share; /* KV heads of the arguments that have the same K and V: the queries of one are divided */
 };

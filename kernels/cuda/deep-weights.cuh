@@ -207,8 +207,10 @@ __device__ static inline void weigh_rows(const struct deep &x, const struct part
     for (uint32_t r = 0; r < n; r++) {
         const float top = __shfl_sync(ALL, m, (threadIdx.x & 24) + first + r);
         const float4 v = y.s[r];
-        y.s[r] =
-            where_visible(p, make_float4(exp_(v.x - top), exp_(v.y - top), exp_(v.z - top), exp_(v.w - top)), 0.0f);
+        y.s[r] = where_visible(p,
+                               make_float4(exp_straight(v.x - top), exp_straight(v.y - top), exp_straight(v.z - top),
+                                           exp_straight(v.w - top)),
+                               0.0f);
         own[r * CUDA_WARP] = y.s[r];
     }
     const float sum = fold_block<n>(y);

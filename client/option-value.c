@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_STOP_MAX    4096 /* bytes of a stop string */
 #define VALUE_WATCH_MS    1000 /* default interval of --watch */
 #define VALUE_WATCH_LEAST 50
 #define VALUE_JOBS_MAX    1024 /* requests of a connection, a limit of hobd */
@@ -114,7 +113,7 @@ static int set_flag(bool *dst, const char *value)
 static int set_stop(struct options *o, const char *value)
 {
     if (o->stop.n == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
-    int r = option_set_name(&o->stop.texts[o->stop.n], value, VALUE_STOP_MAX);
+    int r = option_set_name(&o->stop.texts[o->stop.n], value, PROTO_STOP_MAX);
     if (r == 0) o->stop.n++;
     return r;
 }

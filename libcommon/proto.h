@@ -17,6 +17,7 @@
 #define PROTO_DEPTH_MAX      16
 #define PROTO_ELEMS_MAX      100000u /* maps, arrays and scalars in one message, together */
 #define PROTO_STOPS_MAX      16
+#define PROTO_STOP_MAX       1024 /* bytes of a stop string; held text is compared with each */
 #define PROTO_BIASES_MAX     10000
 #define PROTO_BIAS_TEXT_MAX  256        /* bytes of a text that shall be one token */
 #define PROTO_NAME_MAX       128        /* bytes of a session's name */

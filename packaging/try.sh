@@ -37,10 +37,12 @@ build() {
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||
         die "meson setup failed"
     quietly ninja -C "$top/build" build.ninja || die "meson setup failed" # as the sources of today want it
-    grep -q '^build daemon/hobd-decode:' "$top/build/build.ninja" && decode=hobd-decode || decode=
-    grep -q '^build client/hob-find:' "$top/build/build.ninja" && find="hob-find" || find=""
-    # shellcheck disable=SC2086 # no argument for what is not built here
-    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd $decode $find || die "the build failed"
+    also= # what is built only with its library
+    for t in daemon/hobd-decode client/hob-find client/hob-log client/hob-http; do
+        ! grep -q "^build $t:" "$top/build/build.ninja" || also="$also ${t##*/}"
+    done
+    # shellcheck disable=SC2086 # words
+    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd $also || die "the build failed"
 }
 
 # Download the default model into DIR and check it. On failure, tell the user how to use another model.

@@ -46,7 +46,7 @@ static void usage(void)
           "      --mmproj FILE   encoder, a GGUF file of llama.cpp (mmproj)\n"
           "      --class-last    the class row is the last one, as llama.cpp computes LLaVA\n"
           "      --pooled        Voxtral: take the mean of two rows, as llama.cpp does\n"
-          "  -t, --threads N     compute threads (default: one for each core)\n"
+          "  -t, --threads N     compute threads (default: as for serve)\n"
           "      --json          print one JSON object\n"
           "  -o, --output OUT    write the embeddings to OUT: 32-bit floats\n"
           "  -h, --help          print this help\n",

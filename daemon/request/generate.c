@@ -12,8 +12,6 @@
 #include "libcommon/random.h"
 #include "libcommon/utf8.h"
 
-#define STOP_LEN_MAX 1024 /* bytes; held text is compared with every stop string */
-
 /* --- checks --- */
 
 static int check_stops(const struct proto_generate *g)
@@ -21,8 +19,8 @@ static int check_stops(const struct proto_generate *g)
     for (size_t i = 0; i < g->n_stop; i++) {
         const struct proto_text *t = &g->stop[i];
         if (t->len == 0) return error_say(-EINVAL, "a stop string must not be empty");
-        if (t->len > STOP_LEN_MAX)
-            return error_say(-EINVAL, "a stop string may have %d bytes, this one has %zu", STOP_LEN_MAX, t->len);
+        if (t->len > PROTO_STOP_MAX)
+            return error_say(-EINVAL, "a stop string may have %d bytes, this one has %zu", PROTO_STOP_MAX, t->len);
         if (utf8_check(t->data, t->len) < t->len) return error_say(-EINVAL, "a stop string is not UTF-8");
     }
     return 0;

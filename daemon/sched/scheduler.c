@@ -23,7 +23,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .yield_ms = 1000,
         .patience = 16384,
         .forget = 8192,
-        .step_ratio = 6, /* the documented limit is 8; the rest allows for uneven machines */
+        .step_ratio = 6,
         .step_ms = 100,
         .step_least = 1.25,
         .shared = {.ratio = 4, .least = 2},

@@ -10,7 +10,7 @@ function __hob_words
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines --out --jobs --dims --pooling \
         --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds \
-        --tool-timeout --log-size --log-age --limit
+        --tool-timeout --log-size --log-age --limit --number --prefix --question-prefix --max-size
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print README's speed table for this machine as Markdown: hobd, a table of its speed by threads, and llama.cpp beside it.
+"""Print the first table of packaging/doc/speed.md for this machine as Markdown: hobd, a table of its speed by threads, and llama.cpp beside it.
 
 Both programs read the same files with the same number of threads and run in turn; the values are medians of the rounds.
 The peer is optional. Its llama-batched-bench is looked for beside its llama-bench.

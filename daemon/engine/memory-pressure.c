@@ -42,22 +42,29 @@ static void shed_states(struct core *core)
 
 /* Evicted blocks are not written to disk: a copy would take memory, and so would the file's pages. Blocks that were
  * unused for a while are on disk already. */
-void memory_pressure_turn(struct memory_pressure *p, struct core *core)
+static void shed_blocks(struct memory_pressure *p, struct core *core)
 {
-    if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
-    if (p->begin && core->media) media_cache_shed(&core->media->cache);
-    if (p->begin) vector_cache_shed(&core->vectors);
-    if (!p->begin && !p->active) return;
+    const uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;
     core->cache.shedding = true;
     if (p->begin && core->cache.state) shed_states(core);
-    p->begin = false;
-    uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;
-    uint32_t evicted = prefix_evict(core->cache.prefix, want, NULL, NULL);
+    const uint32_t evicted = prefix_evict(core->cache.prefix, want, NULL, NULL);
     core->cache.shedding = false;
     p->freed += evicted;
     p->left = evicted < want ? 0 : p->left - evicted;
+}
+
+/* Blocks in a device's memory stay: the host would gain nothing. */
+void memory_pressure_turn(struct memory_pressure *p, struct core *core)
+{
+    const bool apart = core->cache.backend->ops->kv_apart;
+    if (p->begin) p->left = apart ? 0 : (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
+    if (p->begin && core->media) media_cache_shed(&core->media->cache);
+    if (p->begin) vector_cache_shed(&core->vectors);
+    if (!p->begin && !p->active) return;
+    if (!apart) shed_blocks(p, core);
+    p->begin = false;
     uint32_t unloaded = 0;
     while (unloaded < UNLOADS_TURN && session_unload_idle(core->sessions)) unloaded++;
-    p->active = !release(core) || p->left || unloaded == UNLOADS_TURN;
+    p->active = (!apart && !release(core)) || p->left || unloaded == UNLOADS_TURN;
     if (p->active) core_again(core);
 }

@@ -115,7 +115,7 @@ static int on_pressure(sd_event_source *source, int fd, uint32_t revents, void *
     }
     while (p->stream && read(fd, waste, sizeof waste) == sizeof waste) continue;
     if (sd_event_now(sd_event_source_get_event(source), CLOCK_MONOTONIC, &now) < 0 || !pressure_due(p, now)) return 0;
-    log_debug("memory pressure: evicting unused blocks");
+    log_debug("memory pressure: returning memory");
     p->fn(p->ctx);
     return 0;
 }

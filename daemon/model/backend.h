@@ -200,11 +200,12 @@ struct backend_ops {
      * not supported; -EINVAL, -E2BIG, -ENOMEM; with the error message. NULL: the backend has no adapters. */
     int (*adapter_load)(struct backend *b, const struct adapter *a, uint32_t *number, uint64_t *bytes);
     /* After forward has returned -EIO: go on without the device, with the same blocks, whose contents are undefined,
-     * and with the same bits. No kv_write may be running. config.batch_tokens, isa and picks may change. 0; -ENOMEM
-     * and the error message: all stays as it is. NULL: forward never returns -EIO. */
+     * and with the same bits. No kv_write may be running. config.batch_tokens, isa, picks and kv_apart may change. 0;
+     * -ENOMEM and the error message: all stays as it is. NULL: forward never returns -EIO. */
     int (*recover)(struct backend *b);
     struct backend *(*free)(struct backend *b); /* returns NULL */
     bool picks;                                 /* forward takes WANT_BEST */
+    bool kv_apart;                              /* the blocks are in a device's memory: kv_release gives back nothing */
 };
 
 struct backend {

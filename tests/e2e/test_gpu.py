@@ -57,7 +57,7 @@ def test_the_library_for_a_gpu_finds_all_functions():
 
 
 WRONG = [("devices=0", "finds no device"), ("version=11080", "too old: it has CUDA 11.8"), ("major=7", "fake, sm_70: too old"), ("fail=cuInit:1:999", "does not start"),
-         ("memory=8", "MiB are free"), ("fail1=cuMemAlloc:3:2", "no device memory for the KV pool"), ("fail=cuModuleLoadData:3:222", "cannot load the kernels")]
+         ("memory=8", "MiB are free"), ("devices=2,full=1,memory=8", "MiB are free"), ("fail1=cuMemAlloc:3:2", "no device memory for the KV pool"), ("fail=cuModuleLoadData:3:222", "cannot load the kernels")]
 
 
 @pytest.mark.parametrize("settings,part", WRONG)
@@ -72,6 +72,33 @@ def test_a_start_without_a_gpu(home, model, cpu, settings, part):
     d = start(home, model, "cuda", settings, wait=False)
     assert d.wait(60) == 1
     assert part in d.log.read_text()[len(log):]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Blocks of 32 tokens have 4 MiB."""
+    return mktiny(tmp_path_factory.mktemp("models") / "wide.gguf", "--layers", 16, "--kv-heads", 8, "--heads", 8, "--head-dim", 128, "--ctx", 2048)
+
+
+CPU, BOTH = "the CPU computes: ", ": layers 0 to "
+
+
+@pytest.mark.parametrize("device,settings,part", [*(("auto", f"memory={m}", CPU) for m in (700, 702, 704, 706, 740, 780)), ("auto", "devices=2,memory=704", CPU),
+                                                  *((d, f"devices=2,memory={m}", BOTH) for m in (740, 780) for d in ("auto", "cuda"))])
+def test_too_little_memory_for_kv(home, wide, device, settings, part):
+    """Where weights just fit, another GPU helps, or with auto the CPU: a sequence has all of its context."""
+    d = start(home, wide, device, settings)
+    log = d.log.read_text()
+    assert part in log and "a sequence is limited to" not in log
+    d.terminate()
+    assert d.wait(60) == 0
+
+
+def test_a_gpu_that_is_wanted_has_what_it_can(home, wide):
+    d = start(home, wide, "cuda", "memory=740")
+    assert "a sequence is limited to " in d.log.read_text()
+    d.terminate()
+    assert d.wait(60) == 0
 
 
 TWO = [("devices=1", "there is no CUDA device 1; there are 1"), ("devices=2,memory=8", "fake, sm_90, cuda:0: layers 0 to 0 and the buffers need "),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """KV that leaves a GPU's memory is kept in host memory and comes back, with the same bits: with a driver that computes the kernels on the CPU
 (tests/backend/cuda/emulation). Needs a build with -Dcuda=enabled."""
+import os
+import time
+
 import pytest
 from conftest import BUILD, mktiny
 from test_cache import wait_status
@@ -31,8 +34,8 @@ def recurrent(request, tmp_path_factory):
     return mktiny(path, "--arch", request.param, "--type", "Q8_0", "--ctx", 2048)
 
 
-def start(home, *args, settings="", device="cuda", **kw):
-    return home.daemon("--device", device, *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings}, **kw)
+def start(home, *args, settings="", device="cuda", env=None, **kw):
+    return home.daemon("--device", device, *args, env={"LD_LIBRARY_PATH": str(EMULATED), "HOB_FAKE_CUDA": settings, **(env or {})}, **kw)
 
 
 def turn(h, text):
@@ -88,6 +91,36 @@ def test_states_come_back(homes, recurrent, device, settings):
     assert s["kv_host_bytes"] <= 8 << 20
     second = turn(h, THEN)
     assert (first.bits, second.bits) == (want[0].bits, want[1].bits) and second.cached >= first.prompt // 32 * 32
+
+
+def test_states_with_little_memory(homes, recurrent):
+    """The pool is less than configured, and its states become fewer in proportion."""
+    want = on_cpu(homes, recurrent)
+    h = homes(recurrent)
+    d = start(h, "--kv-bytes", "2G", "--cache-bytes", 0, "--kv-host-bytes", 0, settings="memory=1000")
+    assert "the KV pool is limited to " in d.log.read_text()
+    assert 1 < h.status()["states"] * h.status()["state_bytes"] < 500 << 20
+    assert [turn(h, text).bits for text in (DOC, THEN)] == [w.bits for w in want]
+
+
+def test_memory_pressure_leaves_the_gpu_alone(homes, small, tmp_path):
+    """To evict its blocks would free nothing of the host's memory."""
+    pipe = tmp_path / "pressure"
+    os.mkfifo(pipe)
+    h = homes(small)
+    d = start(h, "-v", "--cache-bytes", 0, env={"MEMORY_PRESSURE_WATCH": str(pipe)})
+    first = turn(h, DOC)
+    before = h.status()["cache"]
+    with open(pipe, "wb", buffering=0) as f:
+        f.write(b"x")
+        deadline = time.monotonic() + 60
+        while "memory pressure: returning memory" not in d.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    second = turn(h, THEN)
+    after = h.status()["cache"]
+    assert (after["shed"], after["evictions"]) == (0, before["evictions"]) and after["blocks_memory"] >= before["blocks_memory"]
+    assert second.cached >= first.prompt
 
 
 @pytest.mark.parametrize("device,settings", [("cuda", "pitch=1"), ("cuda:0,1", "devices=2")])

@@ -130,6 +130,7 @@ static int cuda_backend_new(struct backend **out, const struct gguf *g, const st
     x->ops.recover = cuda_recover;
     x->ops.adapter_load = cuda_adapter_load;
     x->ops.picks = true;
+    x->ops.kv_apart = true;
     x->ops.free = cuda_backend_free;
     b->ops = &x->ops;
     b->isa = x->name;

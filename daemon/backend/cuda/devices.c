@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices compute a model, which layers each of them has, and how large the KV pool can be. */
+/* Which devices compute a model, and which layers each of them has. */
 #include "daemon/backend/backends.h"
 #include "daemon/backend/cuda/cuda.h"
 #include "daemon/backend/cuda/shares.h"
@@ -7,14 +7,6 @@
 #include "libcommon/log.h"
 #include <stdio.h>
 #include <string.h>
-
-#define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
-#define AGAIN ((size_t)128 << 20) /* what a second backend takes beside its allocations: kernels, at most */
-
-#define MTP_SHARE 4 /* an MTP layer takes at most this part of what is left for KV */
-
-#define TOKENS       2048 /* of a step, unless they are configured: at most, */
-#define TOKENS_SHARE 16   /* and their buffers take at most this part of the free memory */
 
 /* --- names --- */
 
@@ -54,174 +46,6 @@ static int add(struct cuda_backend *x, uint32_t number, bool alone)
     return 0;
 }
 
-/* --- memory --- */
-
-/* Products and attention of 2048 tokens keep all multiprocessors busy; a step of them takes less time than one of
- * BACKEND_TOKENS on a CPU. Fewer, where their buffers would need a large part of the memory that is @left. */
-static uint32_t default_tokens(const struct hparams *s, uint32_t ctx, size_t left)
-{
-    uint32_t rows[2], n = TOKENS;
-    while (n > BACKEND_TOKENS && cuda_buffers_bytes(s, n, ctx, &rows[0], &rows[1]) > left / TOKENS_SHARE) n /= 2;
-    return n;
-}
-
-static uint32_t context_of(const struct hparams *s, const struct backend_config *c)
-{
-    return c->ctx && c->ctx < s->ctx ? c->ctx : s->ctx;
-}
-
-/* What the devices have left, and what the buffers of a step take. */
-static int measure(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config)
-{
-    const struct hparams *s = p->s;
-    const uint32_t ctx = context_of(s, config);
-    size_t least = SIZE_MAX, all = 0;
-    uint32_t rows[2];
-    int r = 0;
-    for (uint32_t i = 0; !r && i < x->n; i++) {
-        const struct cuda_device *d = &x->devices[i].device;
-        r = cuda_device_use(d);
-        if (!r) r = cuda_result(d, d->driver->cuMemGetInfo(&p->of[i].left, &all), "memory");
-        if (p->of[i].left < least) least = p->of[i].left;
-    }
-    if (!config->batch_tokens) config->batch_tokens = default_tokens(s, ctx, least);
-    const size_t texts = s->embedding.whole ? config->batch_tokens * backend_kv_bytes(s, KERN_KV_F32, 0) : 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        p->of[i].fixed = texts + SPARE + cuda_buffers_bytes(s, config->batch_tokens, ctx, &rows[0], &rows[1]);
-    p->n = x->n;
-    return r;
-}
-
-/* How much KV a layer has beside the other layers with attention: its bytes for a token, or less, where layers with a
- * window are a group of their own, which keeps fewer tokens. */
-static double layer_weight(const struct hparams *s, const struct backend_config *c, uint32_t l)
-{
-    const uint32_t g = hparams_group(s, l), ctx = context_of(s, c);
-    const uint32_t chain = cuda_divide(ctx < CPU_CHAIN_TOKENS ? ctx : CPU_CHAIN_TOKENS, KV_BLOCK);
-    const double all = (double)backend_kv_bytes(s, c->kv_type, g);
-    if (!(s->by_layer.parts[l] & LAYER_ATTENTION) || !hparams_own_kv(s, l)) return 0;
-    if (s->groups[g].kind != KV_WINDOW) return all;
-    const double blocks = (double)kv_group_blocks(&s->groups[g], c->batch_tokens);
-    return blocks < chain ? all * blocks / chain : all;
-}
-
-/* What the states get of @bytes of KV. */
-static double states_of(const struct hparams *s, const struct backend_config *c, double bytes)
-{
-    const struct kv_group *g = hparams_state(s);
-    const double block = (double)backend_kv_bytes(s, c->kv_type, 0) * s->groups[0].n_layers;
-    if (!g) return 0;
-    double all = c->states ? (double)c->states * (double)g->state_bytes : block > 0 ? bytes / 2 : bytes;
-    const double most = block > 0 ? bytes / block / CPU_STATE_BLOCKS * (double)g->state_bytes : bytes;
-    if (!c->states && all > most) all = most;
-    return all < bytes ? all : bytes;
-}
-
-/* About what the layers get of @bytes of KV blocks and states (daemon/backend/cpu/kv-share.c). */
-static void share_kv(struct cuda_shares *p, const struct backend_config *c, double bytes)
-{
-    struct hparams s = *p->s;
-    double sum = 0;
-    if (c->window_group) hparams_split(&s);
-    for (uint32_t l = 0; l < s.n_layers; l++) sum += layer_weight(&s, c, l);
-    const struct kv_group *g = hparams_state(&s);
-    const double states = states_of(&s, c, bytes);
-    for (uint32_t l = 0; l < s.n_layers; l++) {
-        p->kv[l] = sum > 0 ? (bytes - states) * layer_weight(&s, c, l) / sum : 0;
-        if (g && s.by_layer.parts[l] & LAYER_RECURRENT) p->kv[l] += states / g->n_layers;
-    }
-}
-
-/* Bytes of the device's weights and buffers. */
-static size_t used_on(const struct cuda_shares *p, uint32_t i)
-{
-    return cuda_shares_weights(p, cuda_shares_first(p, i), p->of[i].end) + p->of[i].fixed;
-}
-
-/* Bytes of KV that the device has room for; negative: its weights do not fit. */
-static double room_for_kv(const struct cuda_shares *p, uint32_t i)
-{
-    return (double)p->of[i].left - (double)used_on(p, i);
-}
-
-/* -ENOMEM and the error message unless the weights fit. */
-static int check_room(const struct cuda_shares *p, const struct cuda_backend *x)
-{
-    for (uint32_t i = 0; i < p->n; i++) {
-        const struct cuda_device *d = &x->devices[i].device;
-        const size_t used = used_on(p, i), left = p->of[i].left;
-        if (used < left) continue;
-        if (p->n == 1)
-            return error_say(-ENOMEM, "%s: the weights and buffers need %zu MiB of device memory, %zu MiB are free",
-                             d->name, used >> 20, left >> 20);
-        return error_say(-ENOMEM, "%s: layers %u to %u and the buffers need %zu MiB of device memory, %zu MiB are free",
-                         d->name, cuda_shares_first(p, i), p->of[i].end - 1, used >> 20, left >> 20);
-    }
-    return 0;
-}
-
-/* KV takes what the weights and the buffers leave of the devices' memory, at most. */
-static void limit_kv(const struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config,
-                     double kv)
-{
-    double share = 1;
-    for (uint32_t i = 0; i < p->n && kv > 0; i++) {
-        const double room = room_for_kv(p, i), own = cuda_shares_kv(p, cuda_shares_first(p, i), p->of[i].end);
-        if (own * share > room) share = room / own;
-    }
-    const uint64_t limit = (uint64_t)(kv * share);
-    if (config->kv_bytes <= limit) return;
-    log_info("%s: the KV pool is limited to %zu MiB, what the device%s left", x->name, (size_t)limit >> 20,
-             p->n > 1 ? "s have" : " has");
-    config->kv_bytes = limit;
-}
-
-/* Bytes that the backend of the MTP layer, which follows, takes on the last device. */
-static int measure_mtp(const struct gguf *g, const struct hparams *model, const struct backend_config *c, size_t *bytes)
-{
-    struct hparams s = *model;
-    uint32_t rows[2];
-    *bytes = 0;
-    if (!c->mtp.kv_bytes || c->mtp_of) return 0;
-    hparams_mtp(&s);
-    int r = backend_cpu.check(g, &s, bytes);
-    *bytes +=
-        AGAIN + c->mtp.kv_bytes + cuda_buffers_bytes(&s, c->mtp.batch_tokens, context_of(&s, c), &rows[0], &rows[1]);
-    return r;
-}
-
-/* Leave room for the MTP layer, unless the KV pool would lose a large part of its own: then the CPU computes the layer.
- */
-static void leave_room(struct cuda_shares *p, size_t mtp)
-{
-    const uint32_t last = p->n - 1;
-    if ((double)mtp * MTP_SHARE <= room_for_kv(p, last)) p->of[last].fixed += mtp;
-}
-
-/* The layers of the open devices: first with the KV pool that there may be room for, then, if the weights do not fit
- * so, without. @mtp: of measure_mtp(). */
-static int plan(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp)
-{
-    double kv = 0;
-    int r = measure(p, x, config);
-    if (!r) r = cuda_shares_balance(p);
-    if (r) return r;
-    leave_room(p, mtp);
-    for (uint32_t i = 0; i < p->n; i++) kv += room_for_kv(p, i);
-    if (kv > (double)config->kv_bytes) kv = (double)config->kv_bytes;
-    share_kv(p, config, kv > 0 ? kv : 0);
-    cuda_shares_balance(p);
-    r = check_room(p, x);
-    if (r == -ENOMEM && p->n > 1) {
-        share_kv(p, config, 0);
-        cuda_shares_balance(p);
-        r = check_room(p, x);
-        share_kv(p, config, kv > 0 ? kv : 0);
-    }
-    if (!r) limit_kv(p, x, config, kv);
-    return r;
-}
-
 /* --- layers --- */
 
 static struct cuda_weights bytes_of(size_t from, size_t to)
@@ -250,27 +74,47 @@ static void set_layers(struct cuda_backend *x, const struct cuda_shares *p)
     }
 }
 
+/* How many devices there may be: as configured, or all that the machine has, if the model may be split. */
+static uint32_t most_devices(const struct cuda_backend *x, const struct hparams *s, const struct device_choice *d)
+{
+    if (d->n || s->embedding.whole) return x->n;
+    const uint32_t n = cuda_count(x->devices[0].device.driver);
+    return n < DEVICES_MAX ? n : DEVICES_MAX;
+}
+
+/* Plan with the open devices; as long as they have too little memory, with one more. */
+static int plan_some(struct cuda_shares *p, struct cuda_backend *x, struct backend_config *config, size_t mtp)
+{
+    const struct device_choice *d = &config->device;
+    const struct backend_config as_given = *config;
+    uint32_t most = most_devices(x, p->s, d);
+    for (;;) {
+        const bool more = x->n < most;
+        *config = as_given;
+        int r = cuda_plan_memory(p, x, config, mtp, more || d->kind == DEVICE_AUTO);
+        if (r != -ENOMEM || !more) return r;
+        r = add(x, x->n, false);
+        if (!r) continue;
+        log_info("one device less: %s", error_text(r));
+        error_forget();
+        most = x->n;
+    }
+}
+
 int cuda_open_devices(struct cuda_backend *x, const struct gguf *g, const struct hparams *s,
                       struct backend_config *config)
 {
     const struct device_choice *d = &config->device;
-    struct backend_config as_given = *config;
     struct cuda_shares p;
     size_t mtp = 0;
     int r = cuda_shares_init(&p, s);
     if (!r) r = weights_layers(g, s, p.begin);
-    if (!r) r = measure_mtp(g, s, config, &mtp);
+    if (!r) r = cuda_measure_mtp(g, s, config, &mtp);
     if (!r && s->embedding.whole && d->n > 1)
         r = error_say(-EOPNOTSUPP, "a '%s' model computes texts whole, and cannot be split over several devices",
                       s->arch);
     for (uint32_t i = 0; !r && i < (d->n ? d->n : 1); i++) r = add(x, d->n ? d->number[i] : 0, d->n < 2);
-    if (!r) r = plan(&p, x, config, mtp);
-    while (r == -ENOMEM && !d->n && x->n && !s->embedding.whole && x->n < DEVICES_MAX &&
-           x->n < cuda_count(x->devices[0].device.driver)) {
-        *config = as_given;
-        r = add(x, x->n, false);
-        if (!r) r = plan(&p, x, config, mtp);
-    }
+    if (!r) r = plan_some(&p, x, config, mtp);
     if (!r) set_layers(x, &p);
     cuda_shares_fini(&p);
     return r;

@@ -221,6 +221,8 @@ int cuda_recover(struct backend *b)
     if (!x->tokens_given && b->config.batch_tokens > BACKEND_TOKENS) b->config.batch_tokens = BACKEND_TOKENS;
     b->isa = x->host.kern->name;
     x->ops.picks = false;
+    x->ops.kv_apart = false;
+    atomic_store(&x->failed, true); /* also if it was the device of another model that failed */
     atomic_store(&x->alone, true);
     return 0;
 }

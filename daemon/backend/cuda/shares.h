@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct backend_config;
+struct cuda_backend;
+struct gguf;
+
 struct cuda_shares {
     const struct hparams *s;
     size_t *begin; /* [n_layers + 2] of weights in their image, as weights_layers has them */
@@ -40,3 +44,14 @@ double cuda_shares_kv(const struct cuda_shares *p, uint32_t first, uint32_t end)
 /* Set the devices' ends so that the largest share of a device's memory is as small as possible; it may be more than the
  * device has. 0, or -EOPNOTSUPP and the error message if there are fewer parts than devices. */
 int cuda_shares_balance(struct cuda_shares *p);
+
+/* Bytes that the backend of the MTP layer, which follows the model's, takes on the last device; 0: none follows. On an
+ * error -errno and the error message. */
+int cuda_measure_mtp(const struct gguf *g, const struct hparams *model, const struct backend_config *c, size_t *bytes);
+
+/* Plan the memory of the open devices: the layers, first with the KV pool that there may be room for, then, if the
+ * weights do not fit so, without; and lower the pool and its states to what is left. @mtp: of cuda_measure_mtp. 0;
+ * -ENOMEM and the error message: the weights do not fit, or the pool is left less than a block, or with @long_one less
+ * than one sequence of 4096 tokens or of the context. */
+int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp,
+                     bool long_one);

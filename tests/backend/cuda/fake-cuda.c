@@ -11,6 +11,7 @@
  *                     function: a device that is lost. fail1=…: that call alone
  *   major=N, version=N, memory=MIB   what each device and the driver say they are
  *   devices=N         how many there are, 1 if not given, at most 8
+ *   full=N            the device whose memory is not enough for a context
  *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
  *   processors=N      multiprocessors, 4 if not given
@@ -43,7 +44,7 @@ void fake_cuda_forget(void);
 static struct {
     char name[64];
     long at, code, calls, of_name, live;
-    long major, version, devices, ptx, processors, pitch;
+    long major, version, devices, full, ptx, processors, pitch;
     size_t memory;
     bool forever, lost;
     void *real;
@@ -107,6 +108,7 @@ static void set(const char *s)
     sscanf(s, "major=%ld", &fake.major);
     sscanf(s, "version=%ld", &fake.version);
     if (sscanf(s, "devices=%ld", &fake.devices) == 1 && fake.devices > DEVICES) fake.devices = DEVICES;
+    sscanf(s, "full=%ld", &fake.full);
     sscanf(s, "ptx=%ld", &fake.ptx);
     sscanf(s, "processors=%ld", &fake.processors);
     sscanf(s, "pitch=%ld", &fake.pitch);
@@ -125,6 +127,7 @@ void fake_cuda_set(const char *settings)
     fake.major = 9;
     fake.version = CUDA_VERSION;
     fake.devices = !emulated_supported || emulated_supported();
+    fake.full = -1;
     fake.processors = 4;
     fake.memory = (size_t)4 << 30;
     for (int i = 0; i < DEVICES; i++) { /* a device that was lost frees nothing, and nothing waits for it */
@@ -190,6 +193,7 @@ static CUresult made(void *to, void *thing)
 
 static CUresult retain(CUcontext *c, CUdevice d)
 {
+    if (d == fake.full) return CUDA_ERROR_OUT_OF_MEMORY;
     return d < 0 || d >= fake.devices ? CUDA_ERROR_INVALID_DEVICE : made(c, &contexts[d]);
 }
 

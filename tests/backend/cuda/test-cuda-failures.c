@@ -286,6 +286,17 @@ static int start_with(uint32_t n, uint32_t mib, struct backend **out)
     return open_backend(out, "cuda");
 }
 
+/* The second device has no memory at all: the first one's message counts. */
+static void with_a_full_one(uint32_t mib)
+{
+    char settings[64];
+    struct backend *b;
+    snprintf(settings, sizeof(settings), "devices=3,full=1,memory=%u", mib);
+    fake_set(settings);
+    assert_int_equal(open_backend(&b, "cuda"), -ENOMEM);
+    assert_non_null(strstr(error_text(-ENOMEM), "fake, sm_90: the weights and buffers"));
+}
+
 /* Without a number a model gets as many devices as it needs: 8 layers of 6 MiB, which the first one has just no room
  * for, or for half of them. */
 static void test_as_many_as_needed(void **state)
@@ -309,6 +320,7 @@ static void test_as_many_as_needed(void **state)
         b = backend_free(b);
     }
     assert_int_equal(start_with(1, many - 1, &b), -ENOMEM);
+    with_a_full_one(many - 26);
     assert_int_equal(start_with(2, many - 45, &b), -ENOMEM);
     assert_non_null(strstr(error_text(-ENOMEM), "fake, sm_90, cuda:"));
     assert_int_equal(fake_live(), 0);
@@ -385,9 +397,25 @@ static void test_an_adapter_that_stays(void **state)
     adapter_close(a);
 }
 
-/* An MTP layer of a model on a device that fails: both go on without it, and the layer has the model's output matrix.
- */
-static void test_an_mtp_layer(void **state)
+/* The device fails while the layer computes, or the model: both go on without it, and call it no more. */
+static void fail_together(struct backend *model, struct backend *layer, const struct batch_entry *e, float *logits,
+                          bool by_model)
+{
+    struct backend_seq s;
+    if (by_model) backend_seq_init(&s, model, LENGTH, 5, 0);
+    fake_set("fail=cuStreamSynchronize:1:700");
+    if (by_model) {
+        assert_true(compute(model, &s));
+        backend_seq_fini(&s);
+    } else {
+        assert_int_equal(layer->ops->forward(layer, e, 1, logits, NULL), -EIO);
+        assert_int_equal(model->ops->recover(model), 0);
+    }
+    assert_int_equal(layer->ops->recover(layer), 0);
+}
+
+/* An MTP layer of a model on a device that fails. The layer has the model's output matrix. */
+static void an_mtp_layer(bool by_model)
 {
     struct gguf *usual = g;
     struct backend *model[2], *layer[2];
@@ -415,19 +443,23 @@ static void test_an_mtp_layer(void **state)
         memset(want, WANT_LOGITS, sizeof(want));
         for (size_t n = 0; n < (size_t)LENGTH * y->dim; n++) states[n] = (float)(n % 17) - 8;
         const struct batch_entry e = {.blocks = tables, .n = LENGTH, .tokens = ids, .states = states, .want = want};
-        if (i) fake_set("fail=cuStreamSynchronize:1:700");
-        int r = layer[i]->ops->forward(layer[i], &e, 1, logits[i], NULL);
-        assert_int_equal(r, i ? -EIO : 0);
-        if (r) assert_int_equal(model[i]->ops->recover(model[i]), 0);
-        if (r) assert_int_equal(layer[i]->ops->recover(layer[i]), 0);
-        if (r) assert_int_equal(layer[i]->ops->forward(layer[i], &e, 1, logits[i], NULL), 0);
+        if (i) fail_together(model[i], layer[i], &e, logits[i], by_model);
+        assert_int_equal(layer[i]->ops->forward(layer[i], &e, 1, logits[i], NULL), 0);
         free(states);
     }
     assert_memory_equal(logits[0], logits[1], (size_t)LENGTH * layer[0]->hparams.vocab * sizeof(float));
+    const long calls = fake_calls();
     for (int i = 0; i < 2; i++) backend_free(layer[i]), backend_free(model[i]), free(logits[i]);
+    assert_int_equal(fake_calls(), calls);
     fake_forget(); /* a lost device frees nothing */
     gguf_close(g);
     g = usual;
+}
+
+static void test_an_mtp_layer(void **state)
+{
+    an_mtp_layer(false);
+    an_mtp_layer(true);
 }
 
 /* The KV pool leaves room for the layer, unless that is a large part of what it could have. */

@@ -228,7 +228,7 @@ int answer_event(struct answer *a, struct proto_event *e)
     else
         progress_clear(&a->progress);
     if (e->type == PROTO_EV_TOOL_CALL) r = answer_call(a, e);
-    if (r == 0 && a->opt->jsonl) r = answer_line(a, e);
+    if (r == 0 && a->opt->jsonl && (!a->opt->detach || e->type == PROTO_EV_ERROR)) r = answer_line(a, e);
     if (r != 0) return r;
     if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* the request is accepted */
         a->status = EXIT_ANSWERED;

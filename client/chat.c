@@ -147,6 +147,7 @@ static int run_chat(struct chat *c, struct chat_line *lines)
             if (r > 0 && edits) fputc('\n', stderr);
             break;
         }
+        if (output_closed(STDOUT_FILENO)) break; /* what is asked now would be answered to nobody */
         if (line.len) status = run_line(c, &line);
     }
     buf_fini(&line);

@@ -31,6 +31,11 @@ int exit_status_of_error(int r)
     }
 }
 
+int exit_status_of_connect(int r)
+{
+    return r == -ENOEXEC ? EXIT_FAILED : EXIT_NO_DAEMON;
+}
+
 int exit_status_report(int r)
 {
     int status = exit_status_of_error(r);

@@ -19,6 +19,9 @@ int exit_status_of_event(int code, bool spoke);
  * closed it), else failed. */
 int exit_status_of_error(int r);
 
+/* The status where no daemon could be reached or started (endpoints_connect_or_start). */
+int exit_status_of_connect(int r);
+
 /* exit_status_of_error(@r); prints the error message of a failure. */
 int exit_status_report(int r);
 

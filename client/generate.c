@@ -128,7 +128,7 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     struct connection c = CONNECTION_INIT;
     int r = endpoints_connect_or_start(p);
     if (r == -EINTR || r == -ENOMEM) return r;
-    if (r < 0) return answer_fail(a, r, EXIT_NO_DAEMON);
+    if (r < 0) return answer_fail(a, r, exit_status_of_connect(r));
     connection_open(&c, r);
     c.needs = m->needs;
     interrupt_block();

@@ -201,7 +201,7 @@ static int launch_wait(pid_t pid, const char *socket, const char *log)
     int64_t deadline = interrupt_now() + LAUNCH_WAIT_MS;
     _cleanup_(freep) char *line = NULL;
     bool exited = false;
-    int fd, r;
+    int fd, r, status = 0;
     for (;;) {
         fd = sock_connect(socket);
         if (fd != -ENOENT && fd != -ECONNREFUSED) return fd < 0 ? error_in(fd, "cannot connect to %s", socket) : fd;
@@ -211,9 +211,11 @@ static int launch_wait(pid_t pid, const char *socket, const char *log)
         r = interrupt_sleep(LAUNCH_POLL_MS);
         if (r < 0) return r;
         /* After hobd exits, try once more: another daemon may own the socket. */
-        exited = waitpid(pid, NULL, WNOHANG) == pid;
+        exited = waitpid(pid, &status, WNOHANG) == pid;
     }
     r = launch_last_line(log, &line);
+    /* What it would have told its clients, had they come earlier: the message is the same. */
+    if (r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1) return error_say(-ENOEXEC, "%s", line);
     return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? line : "its log is empty");
 }
 

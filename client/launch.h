@@ -8,8 +8,9 @@
 
 /*
  * Start hobd for @model (a name or a path) at @socket, or connect to a daemon that another process has started
- * meanwhile. Returns the connected descriptor, which the caller owns; -EINTR; -ENOENT: no such model, no hobd; -ECHILD:
- * hobd exited, the error message has its last line; -ETIMEDOUT; else -errno; sets the error message.
+ * meanwhile. Returns the connected descriptor, which the caller owns; -EINTR; -ENOENT: no such model, no hobd;
+ * -ENOEXEC: hobd cannot load the model, or start for another reason, which is the error message; -ECHILD: it exited
+ * otherwise, and the error message has its last line; -ETIMEDOUT; else -errno; sets the error message.
  */
 int launch_daemon(const char *model, const char *socket);
 

@@ -46,6 +46,12 @@ static int output_push(int fd, const char *p, size_t n)
     return 0;
 }
 
+bool output_closed(int fd)
+{
+    struct pollfd p = {.fd = fd};
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP);
+}
+
 int output_write(struct output *o, const char *p, size_t n)
 {
     if (!o->hold) return output_push(o->fd, p, n);

@@ -21,6 +21,9 @@ int output_write(struct output *o, const char *p, size_t n);
 /* Write @text[@n] to standard output. As output_write. */
 int output_print(const char *text, size_t n);
 
+/* Whether nobody reads @fd any more: a pipe or a socket whose other end is closed. */
+bool output_closed(int fd);
+
 /* Whether @fd interprets escape sequences: a terminal, TERM is not dumb. */
 bool output_draws(int fd);
 

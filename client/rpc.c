@@ -19,7 +19,7 @@ static int rpc_connect(const struct options *o, struct connection *c, bool start
         r = start ? endpoints_connect_or_start(&endpoints) : endpoints_connect(&endpoints);
         if (r < 0 && r != -ENOMEM && r != -EINTR) {
             log_error("%s", error_text(r));
-            status = EXIT_NO_DAEMON;
+            status = exit_status_of_connect(r);
         }
     }
     endpoints_fini(&endpoints);

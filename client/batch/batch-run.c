@@ -130,7 +130,8 @@ static void tell(const struct state *x, const char *hint, bool whole)
     if (x->run->options->verbose || (m->last && whole))
         log_info("%" PRIu64 " answered, %" PRIu64 " failed, %" PRIu64 " skipped; %" PRIu64
                  " tokens in %.1f s, %.0f tokens/s",
-                 m->answered - m->failed, m->failed, m->skipped, x->sender.tokens, s, (double)x->sender.tokens / s);
+                 m->answered - m->failed, m->failed, m->skipped, x->sender.tokens, s,
+                 s > 0 ? (double)x->sender.tokens / s : 0);
     else if (whole && m->failed)
         log_warning("%" PRIu64 " of %" PRIu64 " failed", m->failed, m->answered);
     if (!whole && hint) log_info("%s", hint);

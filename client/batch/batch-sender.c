@@ -51,7 +51,7 @@ int batch_sender_connect(struct batch_sender *s)
 {
     if (s->connection.fd >= 0 || is_paused(s)) return 0;
     int r = endpoints_connect_or_start(&s->endpoints);
-    if (r == -EINTR || r == -ENOMEM) return r;
+    if (r == -EINTR || r == -ENOMEM || (r == -ENOEXEC && !s->met)) return r;
     /* A daemon that has ended may be on its way back, but one that never ran is not. */
     if (r < 0) return !s->met || lose(s) < 0 ? error_say(-ENOTCONN, "%s", error_text(r)) : 0;
     connection_open(&s->connection, r);
@@ -78,7 +78,7 @@ static int disconnect(struct batch_sender *s)
     s->out_at = 0;
     settle_suspect(s);
     if (suspect && !s->daemon.proven)
-        return error_say(-ENOTCONN, "%s", suspect->message.len ? suspect->message.data : strerror(s->daemon.code));
+        return error_say(-ENOEXEC, "%s", suspect->message.len ? suspect->message.data : strerror(s->daemon.code));
     for (unsigned i = 0; i < BATCH_JOBS_MAX; i++) {
         if (s->sent[i]) batch_job_again(s->sent[i]);
         s->sent[i] = NULL;
@@ -175,7 +175,7 @@ static int job_event(struct batch_sender *s, struct batch_job *j, struct proto_e
     int code = e->code;
     if (error && refused(s, j, e)) return 0;
     if (error && code == EIO && !s->daemon.proven) /* its model could not be loaded: it says so to each request */
-        return error_say(-ENOTCONN, "%s", e->message.len ? e->message.data : strerror(code));
+        return error_say(-ENOEXEC, "%s", e->message.len ? e->message.data : strerror(code));
     s->tokens += e->type == PROTO_EV_TEXT;
     int r = batch_job_event(j, e);
     if (r < 0) return r == -ENOMEM ? error_say(r, "no memory for an answer") : r;

@@ -40,7 +40,7 @@ int batch_sender_init(struct batch_sender *s, const struct options *o, unsigned 
 void batch_sender_fini(struct batch_sender *s);
 
 /* Connect unless connected; starts a daemon if none runs. 0: connected, or a pause before the next attempt; -EINTR;
- * -ENOTCONN: there is no daemon; sets the error message; else -errno. */
+ * -ENOTCONN: there is no daemon; -ENOEXEC: it cannot load the model; sets the error message; else -errno. */
 int batch_sender_connect(struct batch_sender *s);
 
 /* Send the waiting jobs of @q, which have frames, from its front, as many as may be sent now. 0 or -ENOMEM. */
@@ -50,6 +50,6 @@ int batch_sender_fill(struct batch_sender *s, const struct batch_queue *q);
 struct pollfd batch_sender_poll(const struct batch_sender *s);
 int64_t batch_sender_deadline(const struct batch_sender *s);
 
-/* Write and read what is possible without waiting. Jobs that have ended get that state. 0; -ENOTCONN: the daemon
- * serves no request; sets the error message; else -errno as connection_next. */
+/* Write and read what is possible without waiting. Jobs that have ended get that state. 0; -ENOEXEC: the daemon cannot
+ * load its model; -ENOTCONN: it serves no request; sets the error message; else -errno as connection_next. */
 int batch_sender_turn(struct batch_sender *s);

@@ -61,7 +61,7 @@ static int reach(struct embed_client *c)
     if (r == -EINTR || r == -ENOMEM) return exit_status_report(r);
     if (!found) return exit_status_before(r);
     log_error("%s", error_text(r));
-    return EXIT_NO_DAEMON;
+    return exit_status_of_connect(r);
 }
 
 /* As many texts from @s->done as fit into one request. */

@@ -75,23 +75,29 @@ static void freeaddrinfop(struct addrinfo **a)
     if (*a) freeaddrinfo(*a);
 }
 
-/* Listen at @text, "ADDR:PORT" or "[ADDR]:PORT". */
-static int open_one(struct listeners *l, const char *text, bool keys)
+int listen_address(const char *text, struct addrinfo **out)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     const char *colon = strrchr(text, ':');
-    _cleanup_(freeaddrinfop) struct addrinfo *a = NULL;
     char host[64];
     uint64_t port;
     size_t n = colon ? (size_t)(colon - text) : 0;
     bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
     snprintf(host, sizeof(host), "%.*s", (int)(n - 2 * brackets), text + brackets);
     if (n == 0 || n >= sizeof(host) || (!brackets && strchr(host, ':')) || parse_u64(colon + 1, 0, 65535, &port) < 0 ||
-        getaddrinfo(host, colon + 1, &hints, &a) != 0)
+        getaddrinfo(host, colon + 1, &hints, out) != 0)
         return error_say(-EINVAL, "--listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080", text);
+    return 0;
+}
+
+static int open_one(struct listeners *l, const char *text, bool keys)
+{
+    _cleanup_(freeaddrinfop) struct addrinfo *a = NULL;
+    int r = listen_address(text, &a);
+    if (r < 0) return r;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return error_say(-errno, "cannot listen at %s: %s", text, strerror(errno));
-    int r = bind_and_listen(fd, a);
+    r = bind_and_listen(fd, a);
     if (r == 0) return take(l, fd, keys);
     close(fd);
     return error_say(r, "cannot listen at %s: %s", text, strerror(-r));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/http-options.h"
+#include "client/http/http-listen.h"
 #include "client/output.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <getopt.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +47,8 @@ static int add(const char ***list, size_t *n, const char *text)
 static int read_words(struct http_options *o, int n, char **words)
 {
     if (n == 0 || o->command != HTTP_SERVE) return 0;
+    if (n == 2 && strcmp(words[0], "key") == 0 && strcmp(words[1], "add") == 0)
+        return error_say(-EINVAL, "key add needs a NAME (see hob-http --help)");
     if (n == 3 && strcmp(words[0], "key") == 0 && strcmp(words[1], "add") == 0) {
         o->command = HTTP_KEY_ADD;
         o->key_name = words[2];
@@ -53,11 +57,20 @@ static int read_words(struct http_options *o, int n, char **words)
     return error_say(-EINVAL, "unexpected argument '%s' (see hob-http --help)", words[0]);
 }
 
+static int add_listen(struct http_options *o, const char *text)
+{
+    struct addrinfo *a = NULL;
+    int r = listen_address(text, &a);
+    if (r < 0) return r;
+    freeaddrinfo(a);
+    return add(&o->listen, &o->n_listen, text);
+}
+
 static int read_option(struct http_options *o, int c)
 {
     switch (c) {
     case 'l':
-        return add(&o->listen, &o->n_listen, optarg);
+        return add_listen(o, optarg);
     case 's':
         return add(&o->sockets, &o->n_sockets, optarg);
     case 'k':

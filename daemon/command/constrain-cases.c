@@ -107,6 +107,7 @@ int constrain_cases(struct constrain *c, const struct constrain_options *o)
         struct jj_arena arena = {0};
         struct tree *line;
         number++;
+        if (strspn(text, " \t\r\n") == (size_t)n) continue;
         int r = tree_parse(&arena, text, (size_t)n, &line);
         if (r == 0) r = run_case(c, o, line);
         jj_arena_fini(&arena);

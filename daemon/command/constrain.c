@@ -116,8 +116,8 @@ static int print_text(const struct constrain_result *res, size_t n)
     return r < 0 ? error_origin(r) : command_print(out.data, out.len);
 }
 
-/* 0 or an exit code, with everything printed; or -errno. */
-static int judge(struct constrain *c, const struct constrain_options *o, const struct buf *in)
+/* 0 or an exit code, with everything printed; or -errno. *misused: the error is the constraint's. */
+static int judge(struct constrain *c, const struct constrain_options *o, const struct buf *in, bool *misused)
 {
     _cleanup_(grammar_unrefp) struct grammar *g = NULL;
     struct constrain_result res = {0};
@@ -127,6 +127,7 @@ static int judge(struct constrain *c, const struct constrain_options *o, const s
         r = print_json(&res, compile_us, error_text(r));
         return r < 0 ? r : REFUSED_CONSTRAINT;
     }
+    *misused = r < 0;
     if (r < 0) return r;
     r = constrain_feed(c, g, in->data ? in->data : "", in->len, &res);
     if (r == 0) r = o->json ? print_json(&res, compile_us, NULL) : print_text(&res, in->len);
@@ -134,8 +135,8 @@ static int judge(struct constrain *c, const struct constrain_options *o, const s
     return r < 0 ? r : res.accepted ? 0 : REFUSED_TEXT;
 }
 
-/* 0 or an exit code; -errno. *loaded: the error is the constraint's or the text's. */
-static int run(const struct constrain_options *o, bool *loaded)
+/* 0 or an exit code; -errno. *misused: the error is the constraint's. */
+static int run(const struct constrain_options *o, bool *misused)
 {
     _cleanup_(freep) char *path = NULL;
     _cleanup_(gguf_closep) struct gguf *g = NULL;
@@ -151,17 +152,16 @@ static int run(const struct constrain_options *o, bool *loaded)
     _cleanup_(freep) uint64_t *mask = calloc(token_trie_words(trie), sizeof(*mask));
     if (!mask) return error_origin(-ENOMEM);
     struct constrain c = {t, trie, mask};
-    *loaded = true;
-    return o->cases ? constrain_cases(&c, o) : judge(&c, o, &in);
+    return o->cases ? constrain_cases(&c, o) : judge(&c, o, &in, misused);
 }
 
 int command_constrain(int argc, char **argv)
 {
     struct constrain_options o = {0};
-    bool loaded = false;
+    bool misused = false;
     int r = parse(&o, argc, argv);
     if (r) return r == 1 ? 0 : r;
-    r = run(&o, &loaded);
+    r = run(&o, &misused);
     if (r >= 0) return r;
-    return loaded ? command_misused(argv, r) : command_failed(argv, r);
+    return misused ? command_misused(argv, r) : command_failed(argv, r);
 }

@@ -155,12 +155,14 @@ static int serve(struct options *o, int argc, char **argv)
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = serve_device(o);
     uid_t *gateways = NULL;
-    if (r == 0) r = gateways_find(o, &gateways, &config.n_gateways);
+    bool misused = false; /* the option names no user */
+    if (r == 0) r = gateways_find(o, &gateways, &config.n_gateways), misused = r == -EINVAL;
     config.gateways = gateways;
     if (r == 0) r = open_listener(o, &listener);
     if (r < 0) {
         free(gateways);
-        return give_up(&listener, r);
+        give_up(&listener, r);
+        return misused ? 2 : 1;
     }
     start_decoders(&o->engine);
     struct serve_sandbox sandbox;

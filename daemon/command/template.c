@@ -27,7 +27,9 @@ static int take_now(void *to, const char *s)
     struct tm tm = {.tm_isdst = -1};
     const char *end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
     if (!end || *end) return error_say(-EINVAL, "--now needs a time like 2026-11-20T12:00:00, not '%s'", s);
+    const int month = tm.tm_mon, day = tm.tm_mday;
     *out = mktime(&tm);
+    if (tm.tm_mon != month || tm.tm_mday != day) return error_say(-EINVAL, "--now: there is no such day: %s", s);
     return 0;
 }
 

@@ -33,7 +33,7 @@ static int may_submit(const struct engine *e, uid_t uid, const struct request_ty
     if (m->draining) return error_say(-ESHUTDOWN, "the daemon is stopping");
     if (!type->answers) return 0; /* these do not queue; connections limit them */
     if (users_is_full(&m->users, uid, room))
-        return error_say(-EBUSY, "the queue is full: %u requests wait or run", m->load);
+        return error_say(-EBUSY, "the queue is full: %u requests wait or run; try again later", m->load);
     return 0;
 }
 

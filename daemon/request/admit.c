@@ -105,7 +105,7 @@ static bool refuse(struct core *core)
     excluded[last] = true;
     uint32_t i = sched_refuse(&st, excluded, core->config.queue, r->user, (enum sched_class)r->class, p->scratch);
     struct seq *s = p->seqs[i < st.n ? i : last];
-    answer_fail(s->request, s, -EBUSY, "the queue is full");
+    answer_fail(s->request, s, -EBUSY, "the queue is full; try again later");
     free(excluded);
     return true;
 }

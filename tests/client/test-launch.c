@@ -166,8 +166,19 @@ static void test_failure_has_the_last_line_of_the_log(void **state)
     put_hobd(h, "#!/bin/sh\necho 'hobd: first' >&2\necho 'hobd: m.gguf: not a model' >&2\nexit 1\n");
     snprintf(socket, sizeof socket, "%s/run/hob/m.sock", h->dir);
     r = launch_daemon(at(h, "m.gguf"), socket);
+    assert_int_equal(r, -ENOEXEC);
+    assert_string_equal(error_text(r), "m.gguf: not a model");
+}
+
+static void test_a_crash_is_none_of_its_answers(void **state)
+{
+    struct home *h = *state;
+    char socket[64];
+    put_hobd(h, "#!/bin/sh\necho 'hobd: a crash' >&2\nkill -SEGV $$\n");
+    snprintf(socket, sizeof socket, "%s/run/hob/m.sock", h->dir);
+    int r = launch_daemon(at(h, "m.gguf"), socket);
     assert_int_equal(r, -ECHILD);
-    assert_string_equal(error_text(r), "the daemon did not start: m.gguf: not a model");
+    assert_string_equal(error_text(r), "the daemon did not start: a crash");
 }
 
 static void test_no_model_starts_nothing(void **state)
@@ -283,6 +294,7 @@ int main(void)
         CASE(test_hobd_is_found_nearest_first),
         CASE(test_last_line),
         CASE(test_failure_has_the_last_line_of_the_log),
+        CASE(test_a_crash_is_none_of_its_answers),
         CASE(test_no_model_starts_nothing),
         CASE(test_inherited_state),
         CASE(test_running_daemon_is_used),

@@ -27,7 +27,8 @@ static void test_table_has_every_key(void **state)
     struct buf out = BUF_INIT;
     int status;
 
-    assert_int_equal(format("{\"state\":\"ready\",\"pid\":12,\"kv\":{\"used_bytes\":1610612736,\"empty\":{}},"
+    assert_int_equal(format("{\"state\":\"ready\",\"pid\":12,\"kv\":{\"used_bytes\":1610612736,\"bytes\":2048,"
+                            "\"empty\":{}},\"kv_bytes_used\":4096,"
                             "\"users\":[{\"uid\":0},{\"uid\":1000}],\"list\":[1,\"a\\nb\"]}",
                             &out, &status),
                      0);
@@ -36,7 +37,9 @@ static void test_table_has_every_key(void **state)
                                   "pid: 12\n"
                                   "kv:\n"
                                   "  used_bytes: 1.5G\n"
+                                  "  bytes: 2K\n"
                                   "  empty:\n"
+                                  "kv_bytes_used: 4K\n"
                                   "users:\n"
                                   "  -\n"
                                   "    uid: 0\n"

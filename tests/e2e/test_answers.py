@@ -115,6 +115,7 @@ def wait_for(home, name):
 def test_detached_answer_is_in_the_session(home):
     home.daemon()
     asked = ["-n", 200, "--ignore-eos", "--seed", 3]
+    assert not home.hob("--detach", "--jsonl", "-S", "other", *asked, "x", check=0).out
     r = home.hob("--detach", "-S", "later", *asked, "x", check=0)
     assert (r.out, r.err) == ("", "")
     home.hob("-S", "now", *asked, "x", check=0)

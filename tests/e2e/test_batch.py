@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import resource
 import select
 import subprocess
@@ -82,7 +83,14 @@ def test_a_model_that_cannot_be_loaded_fails_once(home):
     """It is no failure of each line."""
     (home.models / "broken.gguf").write_bytes(b"GGUF" + bytes(100))
     r = home.hob("batch", "-m", "broken", input=lines(*({"prompt": "x"} for _ in range(20))))
-    assert r.returncode in (1, 69) and not r.out and r.err.count("\n") == 1, (r.returncode, r.out, r.err)
+    assert r.returncode == 1 and not r.out and r.err.count("\n") == 1, (r.returncode, r.out, r.err)
+
+
+def test_nothing_left_to_do_has_a_speed(shared, tmp_path):
+    out = tmp_path / "out.jsonl"
+    for _ in range(4):
+        r = shared.hob("batch", "-v", "--out", out, "--resume", input=lines({"id": 1, "prompt": "x", "max_tokens": 2}), check=0)
+        assert re.search(r" \d+ tokens/s$", r.err.strip()), r.err
 
 
 def test_a_million_lines_take_little_memory(home, tmp_path):

@@ -212,6 +212,20 @@ def test_answers_go_where_standard_output_goes(warm):
     assert (warm.root / "out").read_text() == warm.hob("-n", "3", "--temp", "0", "--no-stdin", "hi", check=0).out
 
 
+def test_nobody_reads(warm):
+    """What is typed after the reader has gone is not asked."""
+    p = subprocess.Popen([HOB, "chat", "-q", "-n", "2", "-S", "alone"], env=warm.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdin.write(b"first\n")
+    p.stdin.flush()
+    assert p.stdout.read(1)
+    p.stdout.close()
+    p.stdin.write(b"second\n" * 20)
+    p.stdin.close()
+    assert p.wait(60) == 0 and p.stderr.read() == b""
+    shown = json.loads(warm.hob("sessions", "show", "alone", "--json", check=0).out)
+    assert "second" not in json.dumps(shown)
+
+
 def test_it_comes_with_hob(home, tmp_path):
     alone = tmp_path / "bin" / "hob"
     alone.parent.mkdir()

@@ -110,3 +110,18 @@ def test_a_constraint_that_cannot_be_enforced_is_refused(tiny, tmp_path, options
 def test_wrong_usage(tiny, options):
     code, out, err = constrain(tiny, "", *options)
     assert code == 2 and not out and err.startswith("hobd constrain: ")
+
+
+def test_only_a_constraint_that_cannot_be_enforced_exits_with_2(tiny, tmp_path):
+    assert constrain(tiny, "a", "--regex", "(")[0] == 2
+    command = [HOBD, "constrain", "-m", tiny, "--regex", "a+"]
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(command, input=b"a", stdout=full, stderr=subprocess.DEVNULL).returncode == 1
+    assert subprocess.run(command, input=b"\xff", capture_output=True).returncode == 1
+
+
+def test_blank_lines_between_cases(tiny, tmp_path):
+    case = json.dumps({"id": 1, "schema": {"type": "integer"}, "tests": [{"data": 1}, {"data": "x"}]})
+    (tmp_path / "cases").write_text(f"\n{case}\n \n{case}\n\n")
+    code, out, err = constrain(tiny, "", "--cases", str(tmp_path / "cases"))
+    assert code == 0 and not err and [json.loads(line)["results"] for line in out.splitlines()] == [[True, False]] * 2

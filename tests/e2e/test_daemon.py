@@ -226,6 +226,9 @@ def test_unsupported_models_are_named(home, tiny, tmp_path, what):
     assert r.returncode == 1
     for s in say:
         assert s.encode() in r.stderr, r.stderr
+    told = {(r.returncode, r.out, r.err) for r in (home.hob("-m", bad, "hi") for _ in range(8))}  # while it listens, and after its end
+    assert len(told) == 1, told
+    assert [(code, out) for code, out, _ in told] == [(1, "")]
 
 
 def test_out_of_memory_at_load(home, tmp_path):

@@ -27,7 +27,7 @@ def test_other_machines_need_keys(tmp_path, address):
 @pytest.mark.parametrize("address", ["8080", "localhost:8080", "::1:8080", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000", "[::1]", ":8080"])
 def test_not_an_address(tmp_path, address):
     r = run(Home(tmp_path), "--listen", address)
-    assert r.returncode == 1 and "is not ADDRESS:PORT" in r.stderr, r.stderr
+    assert r.returncode == 2 and "is not ADDRESS:PORT" in r.stderr, r.stderr
 
 
 def test_an_address_in_use(shared, tmp_path):

@@ -112,4 +112,4 @@ def test_only_a_gateway_may_name_users(home, outside):
 def test_a_gateway_that_does_not_exist(tmp_path, tiny):
     home = Home(tmp_path, tiny)
     r = subprocess.run([HOBD, "serve", "--gateways", "root no-such-user", "--socket", home.socket], env=home.env, capture_output=True, text=True, timeout=60)
-    assert r.returncode and "gateways: no user 'no-such-user'" in r.stderr, r.stderr
+    assert r.returncode == 2 and "gateways: no user 'no-such-user'" in r.stderr, r.stderr

@@ -41,6 +41,10 @@ def test_tokenize_refuses_bad_input(tiny):
     assert hobd("tokenize", "-m", tiny, "--detokenize", input=b"[1,", check=1).err
 
 
+def test_template_refuses_a_day_that_does_not_exist(tiny):
+    assert "no such day" in hobd("template", "-m", tiny, "--now", "2026-02-30T00:00:00", input=b"{}", check=2).err
+
+
 def test_template(tiny, tmp_path):
     request = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
     out = hobd("template", "-m", tiny, input=json.dumps(request).encode()).out

@@ -95,7 +95,7 @@ int field_budget(struct completion *c, const struct field *f, const json_t *v)
 const struct field fields_common[] = {
     {"model", read_model, 0},
     {"stream", read_stream, 0},
-    {"max_tokens", field_int, AT(max_tokens)},
+    {"max_tokens", field_count, AT(max_tokens)},
     {"temperature", field_float, AT(sampling.temperature)},
     {"top_p", field_float, AT(sampling.top_p)},
     {"top_k", field_int, AT(sampling.top_k)},

@@ -73,6 +73,12 @@ int field_int(struct completion *c, const struct field *f, const json_t *v)
     return 0;
 }
 
+int field_count(struct completion *c, const struct field *f, const json_t *v)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 1) return field_wrong(c, f, "an integer, 1 or more");
+    return field_int(c, f, v);
+}
+
 int field_bool(struct completion *c, const struct field *f, const json_t *v)
 {
     if (!json_is_boolean(v)) return field_wrong(c, f, "true or false");

@@ -24,7 +24,8 @@ extern const struct field fields_common[];
 int field_ignore(struct completion *c, const struct field *f, const json_t *v);     /* changes no answer */
 int field_refuse(struct completion *c, const struct field *f, const json_t *v);     /* false, 0, "" and {} are fine */
 int field_float(struct completion *c, const struct field *f, const json_t *v);      /* float */
-int field_int(struct completion *c, const struct field *f, const json_t *v);        /* int64_t */
+int field_int(struct completion *c, const struct field *f, const json_t *v);        /* int64_t, 0 or more */
+int field_count(struct completion *c, const struct field *f, const json_t *v);      /* int64_t, 1 or more */
 int field_bool(struct completion *c, const struct field *f, const json_t *v);       /* bool */
 int field_text(struct completion *c, const struct field *f, const json_t *v);       /* struct proto_text */
 int field_stop(struct completion *c, const struct field *f, const json_t *v);       /* a string or a list of them */

@@ -61,7 +61,7 @@ static const struct completion_format format = {
 /* -1: no limit, which is hobd's default. */
 static int read_predict(struct completion *c, const struct field *f, const json_t *v)
 {
-    return json_is_integer(v) && json_integer_value(v) == -1 ? 0 : field_int(c, f, v);
+    return json_is_integer(v) && json_integer_value(v) == -1 ? 0 : field_count(c, f, v);
 }
 
 static int read_extra(struct completion *c, const struct field *f, const json_t *v)
@@ -97,7 +97,7 @@ static const struct field fields[] = {
     {"input_prefix", field_text, AT(infill.prefix)},
     {"input_suffix", field_text, AT(infill.suffix)},
     {"input_extra", read_extra, 0},
-    {"max_lines", field_int, AT(infill.max_lines)},
+    {"max_lines", field_count, AT(infill.max_lines)},
     {"prompt", field_refuse, 0},
     {"n_predict", read_predict, AT(max_tokens)},
     {"stop", field_stop, 0},

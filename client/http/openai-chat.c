@@ -126,7 +126,7 @@ static int read_modalities(struct completion *c, const struct field *f, const js
 
 static const struct field fields[] = {
     {"messages", chat_read_openai, 0},
-    {"max_completion_tokens", field_int, offsetof(struct proto_generate, max_tokens)},
+    {"max_completion_tokens", field_count, offsetof(struct proto_generate, max_tokens)},
     {"modalities", read_modalities, 0},
     {"tools", tools_read_openai, 0},
     {"tool_choice", tool_choice_read_openai, 0},

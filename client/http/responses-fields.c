@@ -173,7 +173,7 @@ static const struct field fields[] = {
     {"tool_choice", read_tool_choice, 0},
     {"parallel_tool_calls", tool_parallel_read, 0},
     {"truncation", read_truncation, 0},
-    {"max_output_tokens", field_int, AT(max_tokens)},
+    {"max_output_tokens", field_count, AT(max_tokens)},
     {"stop", field_stop, 0},
     {"logit_bias", field_logit_bias, 0},
     {"frequency_penalty", field_float, AT(sampling.frequency_penalty)},

@@ -118,3 +118,11 @@ def test_sessions(gateway, shared):
         assert messages[3]["content"] == second["choices"][0]["message"]["content"]
         assert c.ask("session.remove", name="http-a")["event"] == "ok"
     gateway.chat("x", session="a/b").error(400, "session")
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "8"])
+def test_a_number_of_tokens_that_is_none(gateway, n):
+    for field in ("max_tokens", "max_completion_tokens"):
+        body = {k: v for k, v in BODY.items() if k != "max_tokens"}
+        e = gateway.post(CHAT, {**body, field: n}).error(400, "an integer, 1 or more")
+        assert e["param"] == field

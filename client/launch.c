@@ -153,7 +153,7 @@ static int launch_exec(char **argv, int log, pid_t *pid)
     if (r == 0) r = posix_spawn(pid, argv[0], &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
-    return r != 0 ? error_say(-r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
+    return r != 0 ? error_say(r == ENOEXEC ? -ENOENT : -r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
 }
 
 /* The argument for hobd -m: a name unchanged, a path made absolute, because hobd starts in another directory. */
@@ -215,7 +215,7 @@ static int launch_wait(pid_t pid, const char *socket, const char *log)
     }
     r = launch_last_line(log, &line);
     /* What it would have told its clients, had they come earlier: the message is the same. */
-    if (r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1) return error_say(-ENOEXEC, "%s", line);
+    if (r == 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 2) return error_say(-ENOEXEC, "%s", line);
     return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? line : "its log is empty");
 }
 

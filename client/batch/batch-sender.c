@@ -185,11 +185,11 @@ static int job_event(struct batch_sender *s, struct batch_job *j, struct proto_e
     return 0;
 }
 
-/* 0; CONNECTION_CLOSED: the connection is of no more use; -ENOTCONN. */
+/* 0; CONNECTION_CLOSED: the connection is of no more use; -ENOEXEC: the daemon can serve nobody. */
 static int connection_error(const struct batch_sender *s, const struct proto_event *e)
 {
     if (s->daemon.proven || e->code == EBUSY || e->code == EDQUOT || e->code == ESHUTDOWN) return CONNECTION_CLOSED;
-    return error_say(-ENOTCONN, "%s", e->message.len ? e->message.data : strerror(e->code));
+    return error_say(-ENOEXEC, "%s", e->message.len ? e->message.data : strerror(e->code));
 }
 
 static int on_event(struct batch_sender *s, struct proto_event *e)

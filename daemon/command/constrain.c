@@ -127,7 +127,7 @@ static int judge(struct constrain *c, const struct constrain_options *o, const s
         r = print_json(&res, compile_us, error_text(r));
         return r < 0 ? r : REFUSED_CONSTRAINT;
     }
-    *misused = r < 0;
+    *misused = r < 0 && r != -ENOMEM;
     if (r < 0) return r;
     r = constrain_feed(c, g, in->data ? in->data : "", in->len, &res);
     if (r == 0) r = o->json ? print_json(&res, compile_us, NULL) : print_text(&res, in->len);
@@ -135,7 +135,7 @@ static int judge(struct constrain *c, const struct constrain_options *o, const s
     return r < 0 ? r : res.accepted ? 0 : REFUSED_TEXT;
 }
 
-/* 0 or an exit code; -errno. *misused: the error is the constraint's. */
+/* 0 or an exit code; -errno. *misused: the error is that of the constraint, or of a line of cases. */
 static int run(const struct constrain_options *o, bool *misused)
 {
     _cleanup_(freep) char *path = NULL;
@@ -152,7 +152,10 @@ static int run(const struct constrain_options *o, bool *misused)
     _cleanup_(freep) uint64_t *mask = calloc(token_trie_words(trie), sizeof(*mask));
     if (!mask) return error_origin(-ENOMEM);
     struct constrain c = {t, trie, mask};
-    return o->cases ? constrain_cases(&c, o) : judge(&c, o, &in, misused);
+    if (!o->cases) return judge(&c, o, &in, misused);
+    r = constrain_cases(&c, o);
+    *misused = r == -EBADMSG || r == -E2BIG;
+    return r;
 }
 
 int command_constrain(int argc, char **argv)

@@ -27,9 +27,10 @@ static int take_now(void *to, const char *s)
     struct tm tm = {.tm_isdst = -1};
     const char *end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
     if (!end || *end) return error_say(-EINVAL, "--now needs a time like 2026-11-20T12:00:00, not '%s'", s);
-    const int month = tm.tm_mon, day = tm.tm_mday;
+    struct tm noon = {.tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday, .tm_hour = 12};
+    timegm(&noon);
+    if (noon.tm_mday != tm.tm_mday) return error_say(-EINVAL, "--now: there is no such day: %s", s);
     *out = mktime(&tm);
-    if (tm.tm_mon != month || tm.tm_mday != day) return error_say(-EINVAL, "--now: there is no such day: %s", s);
     return 0;
 }
 

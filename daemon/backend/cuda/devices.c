@@ -29,10 +29,13 @@ static void name_devices(struct cuda_backend *x)
         last = d->name;
         same = n;
     }
-    if (x->n > 1)
+    if (x->n > 1) {
         snprintf(x->name + at, sizeof(x->name) - at, ")");
-    else
+    } else {
+        char *number = strstr(x->devices[0].device.name, NUMBER); /* there were several */
+        if (number) *number = 0;
         snprintf(x->name, sizeof(x->name), "%s", x->devices[0].device.name);
+    }
 }
 
 static int add(struct cuda_backend *x, uint32_t number, bool alone)
@@ -82,23 +85,41 @@ static uint32_t most_devices(const struct cuda_backend *x, const struct hparams 
     return n < DEVICES_MAX ? n : DEVICES_MAX;
 }
 
-/* Plan with the open devices; as long as they have too little memory, with one more. */
+/* Close the devices behind the first @n. */
+static void leave(struct cuda_backend *x, uint32_t n)
+{
+    while (x->n > n) cuda_device_close(&x->devices[--x->n].device);
+    name_devices(x);
+}
+
+/* Plan with the open devices; as long as they have too little memory, with one more. If there are no more: auto is to
+ * be the CPU, and cuda takes a short pool, with as many devices as there were when it was one. */
 static int plan_some(struct cuda_shares *p, struct cuda_backend *x, struct backend_config *config, size_t mtp)
 {
-    const struct device_choice *d = &config->device;
     const struct backend_config as_given = *config;
-    uint32_t most = most_devices(x, p->s, d);
+    const bool is_auto = as_given.device.kind == DEVICE_AUTO;
+    uint32_t most = most_devices(x, p->s, &as_given.device), enough = 0;
     for (;;) {
-        const bool more = x->n < most;
         *config = as_given;
-        int r = cuda_plan_memory(p, x, config, mtp, more || d->kind == DEVICE_AUTO);
-        if (r != -ENOMEM || !more) return r;
-        r = add(x, x->n, false);
-        if (!r) continue;
-        log_info("one device less: %s", error_text(r));
-        error_forget();
-        most = x->n;
+        int r = cuda_plan_memory(p, x, config, mtp);
+        if (r == 1) enough = x->n;
+        const bool more = x->n < most && r && (r == 1 || r == -ENOMEM);
+        if (r == 0 || (r == 1 && !more && !is_auto)) break;
+        if (more && !add(x, x->n, false)) continue;
+        if (more) {
+            log_info("one device less: %s", error_text(-ENOMEM));
+            error_forget();
+            most = x->n;
+        } else if (enough && x->n > enough && !is_auto && (r == -ENOMEM || r == -EOPNOTSUPP)) {
+            leave(x, most = enough);
+        } else {
+            return r == 1 ? -ENOMEM : r;
+        }
     }
+    if (config->kv_bytes < as_given.kv_bytes)
+        log_info("%s: the KV pool is limited to %zu MiB, what the device%s left", x->name,
+                 (size_t)config->kv_bytes >> 20, x->n > 1 ? "s have" : " has");
+    return 0;
 }
 
 int cuda_open_devices(struct cuda_backend *x, const struct gguf *g, const struct hparams *s,

@@ -4,12 +4,11 @@
 #include "daemon/backend/cuda/cuda.h"
 #include "daemon/backend/cuda/shares.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
 
 #define SPARE ((size_t)512 << 20) /* device memory that stays free, for the driver */
 #define AGAIN ((size_t)128 << 20) /* what a second backend takes beside its allocations: kernels, at most */
 
-#define TOKENS_LEAST 4096 /* of a sequence, for which there must be KV, or other devices are asked */
+#define TOKENS_LEAST 4096 /* of a sequence, which KV should hold, or other devices are asked */
 
 #define MTP_SHARE 4 /* an MTP layer takes at most this part of what is left for KV */
 
@@ -155,18 +154,21 @@ static uint64_t sequence_bytes(const struct hparams *model, const struct backend
     return bytes;
 }
 
-/* -ENOMEM and the error message if the pool was limited to less than a sequence of @tokens, or of the context, needs
- * beside the states. */
+/* Beside the states, the pool that was limited to @config's holds a block of each group: 0, or -ENOMEM and the error
+ * message; and, unless @given does not, a sequence of TOKENS_LEAST tokens, or of the context: 0, or 1 and the error
+ * message of -ENOMEM. */
 static int check_kv(const struct cuda_shares *p, const struct cuda_backend *x, const struct backend_config *config,
-                    uint32_t tokens)
+                    uint64_t given)
 {
     const struct kv_group *g = hparams_state(p->s);
     const uint64_t states = g ? (config->states ? config->states : 1) * g->state_bytes : 0;
-    const uint64_t need = states + sequence_bytes(p->s, config, tokens);
-    if (config->kv_bytes >= need) return 0;
-    return error_say(-ENOMEM,
-                     "%s: the weights and buffers leave %zu KiB of device memory for KV, %u tokens need %zu KiB",
-                     x->name, (size_t)config->kv_bytes >> 10, tokens, (size_t)need >> 10);
+    const uint32_t ctx = context_of(p->s, config), many = ctx < TOKENS_LEAST ? ctx : TOKENS_LEAST;
+    const uint64_t least = states + sequence_bytes(p->s, config, KV_BLOCK);
+    const uint64_t need = states + sequence_bytes(p->s, config, many);
+    if (config->kv_bytes >= need || (config->kv_bytes >= least && given < need)) return 0;
+    error_say(-ENOMEM, "%s: the weights and buffers leave %zu KiB of device memory for KV, %u tokens need %zu KiB",
+              x->name, (size_t)config->kv_bytes >> 10, many, (size_t)need >> 10);
+    return config->kv_bytes >= least ? 1 : -ENOMEM;
 }
 
 int cuda_measure_mtp(const struct gguf *g, const struct hparams *model, const struct backend_config *c, size_t *bytes)
@@ -190,8 +192,7 @@ static void leave_room(struct cuda_shares *p, size_t mtp)
     if ((double)mtp * MTP_SHARE <= room_for_kv(p, last)) p->of[last].fixed += mtp;
 }
 
-int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp,
-                     bool long_one)
+int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp)
 {
     double kv = 0;
     int r = measure(p, x, config);
@@ -215,10 +216,5 @@ int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct
     if (r) return r;
     const uint64_t given = config->kv_bytes;
     limit_kv(p, config, kv);
-    if (config->kv_bytes == given) return 0;
-    if (!p->s->embedding.whole) r = check_kv(p, x, config, long_one ? TOKENS_LEAST : KV_BLOCK);
-    if (!r)
-        log_info("%s: the KV pool is limited to %zu MiB, what the device%s left", x->name,
-                 (size_t)config->kv_bytes >> 20, p->n > 1 ? "s have" : " has");
-    return r;
+    return config->kv_bytes == given || p->s->embedding.whole ? 0 : check_kv(p, x, config, given);
 }

@@ -50,8 +50,8 @@ int cuda_shares_balance(struct cuda_shares *p);
 int cuda_measure_mtp(const struct gguf *g, const struct hparams *model, const struct backend_config *c, size_t *bytes);
 
 /* Plan the memory of the open devices: the layers, first with the KV pool that there may be room for, then, if the
- * weights do not fit so, without; and lower the pool and its states to what is left. @mtp: of cuda_measure_mtp. 0;
- * -ENOMEM and the error message: the weights do not fit, or the pool is left less than a block, or with @long_one less
- * than one sequence of 4096 tokens or of the context. */
-int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp,
-                     bool long_one);
+ * weights do not fit so, without; and lower the pool and its states to what is left. @mtp: of cuda_measure_mtp. 0; 1
+ * and the error message of -ENOMEM: as 0, but the pool has less than a sequence of 4096 tokens, or of the context;
+ * -ENOMEM and the error message: the weights do not fit, or the pool has less than a block; -EOPNOTSUPP: as
+ * cuda_shares_balance. */
+int cuda_plan_memory(struct cuda_shares *p, const struct cuda_backend *x, struct backend_config *config, size_t mtp);

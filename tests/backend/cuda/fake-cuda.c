@@ -12,6 +12,7 @@
  *   major=N, version=N, memory=MIB   what each device and the driver say they are
  *   devices=N         how many there are, 1 if not given, at most 8
  *   full=N            the device whose memory is not enough for a context
+ *   busy=MIB          what others use of the memory of each device but the first
  *   ptx=N             whose code the driver takes (10 times major, if not given): only that of 90 may start early
  *   real=FILE         the driver that the calls go to
  *   processors=N      multiprocessors, 4 if not given
@@ -44,7 +45,7 @@ void fake_cuda_forget(void);
 static struct {
     char name[64];
     long at, code, calls, of_name, live;
-    long major, version, devices, full, ptx, processors, pitch;
+    long major, version, devices, full, busy, ptx, processors, pitch;
     size_t memory;
     bool forever, lost;
     void *real;
@@ -109,6 +110,7 @@ static void set(const char *s)
     sscanf(s, "version=%ld", &fake.version);
     if (sscanf(s, "devices=%ld", &fake.devices) == 1 && fake.devices > DEVICES) fake.devices = DEVICES;
     sscanf(s, "full=%ld", &fake.full);
+    sscanf(s, "busy=%ld", &fake.busy);
     sscanf(s, "ptx=%ld", &fake.ptx);
     sscanf(s, "processors=%ld", &fake.processors);
     sscanf(s, "pitch=%ld", &fake.pitch);
@@ -351,7 +353,8 @@ static int attribute(CUdevice_attribute a)
 static CUresult memory_info(size_t *left, size_t *all)
 {
     *all = fake.memory;
-    *left = fake.memory - contexts[current].used;
+    const size_t used = contexts[current].used + (current ? (size_t)fake.busy << 20 : 0);
+    *left = used < fake.memory ? fake.memory - used : 0;
     return CUDA_SUCCESS;
 }
 

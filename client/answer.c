@@ -227,14 +227,14 @@ int answer_event(struct answer *a, struct proto_event *e)
         progress_event(&a->progress, e, interrupt_now());
     else
         progress_clear(&a->progress);
-    if (e->type == PROTO_EV_TOOL_CALL) r = answer_call(a, e);
-    if (r == 0 && a->opt->jsonl && (!a->opt->detach || e->type == PROTO_EV_ERROR)) r = answer_line(a, e);
-    if (r != 0) return r;
     if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* the request is accepted */
         a->status = EXIT_ANSWERED;
         r = output_release(a->out);
         return r < 0 ? r : 1;
     }
+    if (e->type == PROTO_EV_TOOL_CALL) r = answer_call(a, e);
+    if (r == 0 && a->opt->jsonl) r = answer_line(a, e);
+    if (r != 0) return r;
     switch (e->type) {
     case PROTO_EV_QUEUED:
         if (!a->opt->jsonl && !a->opt->quiet && isatty(STDERR_FILENO))

@@ -49,19 +49,12 @@ static int status_real(struct buf *out, double v)
     return buf_append(out, text, text[n - 1] == '.' ? n - 1 : n);
 }
 
-static bool is_size(const char *key)
-{
-    const size_t n = strlen(key);
-    return (n > 6 && strcmp(key + n - 6, "_bytes") == 0) || starts(key, "bytes_") || strcmp(key, "bytes") == 0 ||
-           strcmp(key, "kv_bytes_used") == 0;
-}
-
 /* Print a value: bytes as a size, a ratio as a percentage, other text unchanged on one line. */
 static int status_value(struct buf *out, const struct json_item *item)
 {
     const char *key = item->key ? item->key : "";
     char size[32], *end;
-    if (item->kind == JSON_SCALAR && is_size(key)) {
+    if (item->kind == JSON_SCALAR && strstr(key, "bytes")) {
         unsigned long long v = strtoull(item->text, &end, 10);
         if (end != item->text && !*end && *item->text != '-') return buf_puts(out, format_size(size, v));
     }

@@ -81,7 +81,7 @@ static int open_listener(const struct options *o, struct listener *l)
 
 /* Refuses the clients that wait in a socket of the service manager. Otherwise they would wait forever, and the manager
  * would start one hobd after the other for them. */
-static int give_up(struct listener *l, int r)
+static void give_up(struct listener *l, int r)
 {
     _cleanup_(freep) char *why = strdup(error_text(r));
     log_error("%s", error_text(r));
@@ -89,11 +89,10 @@ static int give_up(struct listener *l, int r)
     notify_init(&manager, NULL, NULL, NULL);
     notify_failed(&manager, -r, error_text(r));
     notify_fini(&manager);
-    if (l->fd < 0 && listener_inherit(l) != 0) return 1;
+    if (l->fd < 0 && listener_inherit(l) != 0) return;
     error_say(r, "the daemon cannot start: %s", why ? why : "no memory");
     listener_turn_all_away(l, r);
     listener_fini(l);
-    return 1;
 }
 
 /* The arguments of the start, so that the command line still overrides the file. */

@@ -24,6 +24,7 @@ static bool release(struct core *core)
     struct backend *b = core->cache.backend;
     uint32_t left = BLOCKS_TURN, n;
     if (b->hparams.embedding.whole) return true; /* its blocks have no memory (load_weights) */
+    if (b->ops->kv_apart) return true;
     for (uint32_t g = 0; g < kv_cache_pools(&core->cache); g++)
         for (uint32_t at = 0; left && (n = kv_pool_sweep(core->cache.pools[g], &at, left)); at += n) {
             b->ops->kv_release(b, g, at, n);
@@ -65,6 +66,6 @@ void memory_pressure_turn(struct memory_pressure *p, struct core *core)
     p->begin = false;
     uint32_t unloaded = 0;
     while (unloaded < UNLOADS_TURN && session_unload_idle(core->sessions)) unloaded++;
-    p->active = (!apart && !release(core)) || p->left || unloaded == UNLOADS_TURN;
+    p->active = !release(core) || p->left || unloaded == UNLOADS_TURN;
     if (p->active) core_again(core);
 }

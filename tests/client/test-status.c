@@ -28,7 +28,7 @@ static void test_table_has_every_key(void **state)
     int status;
 
     assert_int_equal(format("{\"state\":\"ready\",\"pid\":12,\"kv\":{\"used_bytes\":1610612736,\"bytes\":2048,"
-                            "\"empty\":{}},\"kv_bytes_used\":4096,"
+                            "\"empty\":{}},\"kv_bytes_used\":4096,\"states_bytes_memory\":3072,"
                             "\"users\":[{\"uid\":0},{\"uid\":1000}],\"list\":[1,\"a\\nb\"]}",
                             &out, &status),
                      0);
@@ -40,6 +40,7 @@ static void test_table_has_every_key(void **state)
                                   "  bytes: 2K\n"
                                   "  empty:\n"
                                   "kv_bytes_used: 4K\n"
+                                  "states_bytes_memory: 3K\n"
                                   "users:\n"
                                   "  -\n"
                                   "    uid: 0\n"

@@ -12,6 +12,13 @@
 
 #define NUMBER ", cuda:"
 
+/* The length of a device's name without the number that it has among several. */
+static size_t bare_length(const char *name)
+{
+    const char *number = strstr(name, NUMBER);
+    return number ? (size_t)(number - name) : strlen(name);
+}
+
 /* Of several devices each name has a number: "NVIDIA H200, sm_90, cuda:1"; all of them are "NVIDIA H200, sm_90
  * (cuda:0,1)". */
 static void name_devices(struct cuda_backend *x)
@@ -20,7 +27,7 @@ static void name_devices(struct cuda_backend *x)
     size_t at = 0, same = 0;
     for (uint32_t i = 0; i < x->n && x->n > 1; i++) {
         struct cuda_device *d = &x->devices[i].device;
-        const size_t n = strlen(d->name) - (strstr(d->name, NUMBER) ? strlen(strstr(d->name, NUMBER)) : 0);
+        const size_t n = bare_length(d->name);
         const bool again = i && n == same && !strncmp(d->name, last, n);
         snprintf(d->name + n, sizeof(d->name) - n, NUMBER "%u", d->number);
         at += (size_t)(again ? snprintf(x->name + at, sizeof(x->name) - at, ",%u", d->number)
@@ -32,9 +39,9 @@ static void name_devices(struct cuda_backend *x)
     if (x->n > 1) {
         snprintf(x->name + at, sizeof(x->name) - at, ")");
     } else {
-        char *number = strstr(x->devices[0].device.name, NUMBER); /* there were several */
-        if (number) *number = 0;
-        snprintf(x->name, sizeof(x->name), "%s", x->devices[0].device.name);
+        char *name = x->devices[0].device.name;
+        name[bare_length(name)] = 0; /* there may have been several */
+        snprintf(x->name, sizeof(x->name), "%s", name);
     }
 }
 
@@ -103,18 +110,18 @@ static int plan_some(struct cuda_shares *p, struct cuda_backend *x, struct backe
         *config = as_given;
         int r = cuda_plan_memory(p, x, config, mtp);
         if (r == 1) enough = x->n;
-        const bool more = x->n < most && r && (r == 1 || r == -ENOMEM);
-        if (r == 0 || (r == 1 && !more && !is_auto)) break;
-        if (more && !add(x, x->n, false)) continue;
-        if (more) {
-            log_info("one device less: %s", error_text(-ENOMEM));
+        if (x->n < most && (r == 1 || r == -ENOMEM)) {
+            r = add(x, x->n, false);
+            if (!r) continue;
+            log_info("one device less: %s", error_text(r));
             error_forget();
             most = x->n;
-        } else if (enough && x->n > enough && !is_auto && (r == -ENOMEM || r == -EOPNOTSUPP)) {
-            leave(x, most = enough);
-        } else {
-            return r == 1 ? -ENOMEM : r;
+            continue;
         }
+        if (r == 0 || (r == 1 && !is_auto)) break;
+        if (r == 1) return -ENOMEM;
+        if (is_auto || !enough || x->n == enough || (r != -ENOMEM && r != -EOPNOTSUPP)) return r;
+        leave(x, most = enough);
     }
     if (config->kv_bytes < as_given.kv_bytes)
         log_info("%s: the KV pool is limited to %zu MiB, what the device%s left", x->name,

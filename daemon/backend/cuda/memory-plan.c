@@ -140,12 +140,12 @@ static void limit_kv(const struct cuda_shares *p, struct backend_config *config,
     if (limit < config->kv_bytes) lower_kv(config, limit);
 }
 
-/* Bytes of a sequence of @tokens, or of the context. */
+/* Bytes of KV of a sequence of @tokens. */
 static uint64_t sequence_bytes(const struct hparams *model, const struct backend_config *c, uint32_t tokens)
 {
     struct hparams s = *model;
     if (c->window_group) hparams_split(&s);
-    const uint32_t ctx = context_of(&s, c), blocks = cuda_divide(ctx < tokens ? ctx : tokens, KV_BLOCK);
+    const uint64_t blocks = cuda_divide(tokens, KV_BLOCK);
     uint64_t bytes = 0;
     for (uint32_t g = 0; g < hparams_kv_groups(&s); g++) {
         const uint64_t seen = g ? kv_group_blocks(&s.groups[g], c->batch_tokens) : blocks;
